@@ -1,0 +1,121 @@
+"""Every error of the engine: what failed, on which thing, why, and what to do about it.
+
+An error is data. Its sentence is built from its fields, so a caller (command line, window, test) reads the
+fields and never parses prose. Dataclasses with ``eq=False``: a frozen exception would break ``contextlib``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(eq=False)
+class VramscopeError(Exception):
+    """The root: ``what`` names the thing, ``why`` the reason, ``remedy`` the cure, ``node`` where to look."""
+
+    what: str
+    why: str
+    remedy: str = ""
+    node: str = ""
+
+    def __post_init__(self) -> None:
+        super().__init__(self.sentence())
+
+    def __str__(self) -> str:
+        return self.sentence()
+
+    def sentence(self) -> str:
+        """The whole message in one line: ``what: why (at node). remedy``."""
+        where = f" (at node {self.node})" if self.node else ""
+        tail = f". {self.remedy}" if self.remedy else ""
+        return f"{self.what}: {self.why}{where}{tail}"
+
+    @property
+    def code(self) -> str:
+        """A stable name for the kind of error, for programs."""
+        return type(self).__name__.removesuffix("Error")
+
+
+class InputError(VramscopeError):
+    """What the user gave cannot be used: a file, a folder, a number. The command line exits with 2."""
+
+
+class ModelFileError(InputError):
+    """The model file or one of its companions is missing, damaged, or points outside its folder."""
+
+
+class ModelGraphError(InputError):
+    """The graph in the file is not valid: a dangling name, a cycle, a wrong rank, a duplicate."""
+
+
+class UnsupportedOperatorError(InputError):
+    """No kernel, no model-local function and no reference implementation runs this operator."""
+
+
+class ScenarioError(InputError):
+    """A batch, prompt, context, budget or maximum that cannot be planned."""
+
+
+class ShapeOverflowError(VramscopeError):
+    """More than 2**63 - 1 elements or bytes: no device holds it (semantics 1.5, 1.12)."""
+
+
+class BindingError(VramscopeError):
+    """A binding that does not match the graph: name, type, rank, extent, device or size (semantics 1.12)."""
+
+
+@dataclass(eq=False)
+class SymbolConflictError(BindingError):
+    """Two bound inputs give one symbol different extents (semantics 1.14)."""
+
+    symbol: str = ""
+    first: int = 0
+    second: int = 0
+    first_source: str = ""
+    second_source: str = ""
+
+
+@dataclass(eq=False)
+class UnboundedAxisError(VramscopeError):
+    """An axis of a planned value has no provable ceiling: guessing would under-reserve (semantics 1.6)."""
+
+    value: str = ""
+    axis: int = 0
+    symbol: str = ""
+    input_index: int = 0
+    operator: str = ""
+
+
+@dataclass(eq=False)
+class OutOfBudgetError(VramscopeError):
+    """A reservation that the device's budget does not hold; nothing was changed (semantics 2.11)."""
+
+    requested: int = 0
+    available: int = 0
+    site: str = ""
+
+
+class LedgerSealedError(VramscopeError):
+    """An allocation was asked for while a graph is being captured or replayed."""
+
+
+class NeverCapturedError(VramscopeError):
+    """A replay was asked for and no graph was ever captured on this slot (semantics 1.17)."""
+
+
+@dataclass(eq=False)
+class BindingsChangedError(VramscopeError):
+    """A replay's bindings differ from the captured ones: the first binding and field (semantics 1.18)."""
+
+    binding: str = ""
+    field: str = ""
+    old: str = ""
+    new: str = ""
+
+
+class CancelledError(VramscopeError):
+    """The user asked to stop; the session stays usable."""
+
+
+class ProtocolError(VramscopeError):
+    """A frame or a message that the other side must not have sent."""

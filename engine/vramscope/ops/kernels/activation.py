@@ -1,0 +1,7 @@
+"""Host kernels: the Gelu family, sigmoid-like and other pointwise activations."""
+
+from __future__ import annotations
+
+from vramscope.ops.spec import OpSpec
+
+SPECS: tuple[OpSpec, ...] = ()

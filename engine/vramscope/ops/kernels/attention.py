@@ -1,0 +1,7 @@
+"""Host kernels: Attention 23-25 of the default domain."""
+
+from __future__ import annotations
+
+from vramscope.ops.spec import OpSpec
+
+SPECS: tuple[OpSpec, ...] = ()

@@ -1,0 +1,7 @@
+"""Host kernels: reductions, softmax, cumulative sums, TopK and other axis-wise operators."""
+
+from __future__ import annotations
+
+from vramscope.ops.spec import OpSpec
+
+SPECS: tuple[OpSpec, ...] = ()

@@ -1,0 +1,58 @@
+"""The one table of operators: what planning and running know, looked up by domain and name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from vramscope.graph.model import Node
+from vramscope.ops.kernels import (
+    activation,
+    attention,
+    control,
+    convolution,
+    elementwise,
+    gather,
+    grouped,
+    layout,
+    matmul,
+    mixture,
+    multihead,
+    normalization,
+    quantized,
+    recurrent,
+    reduction,
+    rotary,
+    sequence,
+)
+from vramscope.ops.spec import OpSpec
+
+_FAMILIES = (
+    activation,
+    attention,
+    control,
+    convolution,
+    elementwise,
+    gather,
+    grouped,
+    layout,
+    matmul,
+    mixture,
+    multihead,
+    normalization,
+    quantized,
+    recurrent,
+    reduction,
+    rotary,
+    sequence,
+)
+
+TABLE: Mapping[tuple[str, str], OpSpec] = MappingProxyType(
+    {(row.domain, row.name): row for family in _FAMILIES for row in family.SPECS}
+)
+"""Every operator with facts of its own, by (domain, name)."""
+
+
+def spec_for(node: Node) -> OpSpec:
+    """The row of ``node``'s operator; a bare row (no kernel, nothing planned) when the table has none."""
+    return TABLE.get((node.domain, node.operator)) or OpSpec(node.domain, node.operator)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from vramscope.graph.model import Node
 from vramscope.ops.kernels import (
     activation,
     attention,
@@ -26,6 +25,11 @@ from vramscope.ops.kernels import (
     sequence,
 )
 from vramscope.ops.spec import OpSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vramscope.graph.model import Node
 
 _FAMILIES = (
     activation,

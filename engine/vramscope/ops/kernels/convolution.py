@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
-from vramscope.ops.spec import OpSpec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vramscope.ops.spec import OpSpec
 
 SPECS: tuple[OpSpec, ...] = ()

@@ -1,7 +1,10 @@
-"""Host kernels: shape and layout: Reshape, Transpose, Concat, Split, Slice, Pad, Expand, Range and their like."""
+"""Host kernels: shape and layout, from Reshape and Concat to Pad and Range."""
 
 from __future__ import annotations
 
-from vramscope.ops.spec import OpSpec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vramscope.ops.spec import OpSpec
 
 SPECS: tuple[OpSpec, ...] = ()

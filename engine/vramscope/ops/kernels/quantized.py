@@ -1,7 +1,10 @@
-"""Host kernels: quantised weights and activations: MatMulNBits, GatherBlockQuantized, QDQ, integer products."""
+"""Host kernels: quantised weights and activations, and integer products."""
 
 from __future__ import annotations
 
-from vramscope.ops.spec import OpSpec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vramscope.ops.spec import OpSpec
 
 SPECS: tuple[OpSpec, ...] = ()

@@ -1,0 +1,1 @@
+"""The messages of the protocol, one file a subject; ``vramscope.protocol`` puts them together."""

@@ -1,0 +1,112 @@
+"""Live: progress, events, counters and snapshots."""
+
+from __future__ import annotations
+
+import msgspec
+
+from vramscope.messages.planning import BytesFigure, ComponentInfo
+
+
+class Empty(msgspec.Struct, frozen=True, kw_only=True):
+    """No parameters, or no result."""
+
+
+class CancelParams(msgspec.Struct, frozen=True, kw_only=True):
+    """The id of the request to stop."""
+
+    request: int
+
+
+class CancelInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether that request was running or waiting."""
+
+    found: bool
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a running request is; ``total`` 0: not known."""
+
+    request: int
+    stage: str
+    done: int
+    total: int
+
+
+class EventInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that happened, in order."""
+
+    sequence: int
+    seconds: float
+    kind: str
+    """allocate, release, phase, capture, decline, replay, invalidate, transfer, grow, token or note."""
+    step: int
+    subject: str
+    text: str
+    bytes: int
+    component: str
+
+
+class Events(msgspec.Struct, frozen=True, kw_only=True):
+    """Events since the last batch; ``dropped`` counts those a full buffer lost."""
+
+    events: list[EventInfo]
+    dropped: int
+
+
+class TokenInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens of one step for every sequence, and the text of sequence 0."""
+
+    step: int
+    tokens: list[int]
+    text: str
+    replayed: bool
+    milliseconds: float
+
+
+class CounterInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Allocations of one component: current, peak and total bytes and counts."""
+
+    component: str
+    current_bytes: int
+    peak_bytes: int
+    total_bytes: int
+    current_count: int
+    peak_count: int
+    total_count: int
+
+
+class SlotInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One graph slot: its state, what it holds, and why it last died."""
+
+    name: str
+    state: str
+    segments: int
+    replays: int
+    invalidations: int
+    last_cause: str
+
+
+class SnapshotInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything live, at one moment."""
+
+    sequence: int
+    seconds: float
+    state: str
+    position: int
+    capacity: int
+    steps_eager: int
+    steps_replayed: int
+    allocations_last_step: int
+    allocated_bytes: int
+    peak_bytes: int
+    budget: int | None
+    counters: list[CounterInfo]
+    kernel_temporaries: BytesFigure
+    """What NumPy kernels took beside the plan in one measured step."""
+    uploads: int
+    upload_bytes: int
+    downloads: int
+    download_bytes: int
+    slots: list[SlotInfo]
+    measured: list[ComponentInfo]
+    """Per component what the ledger holds, to put beside the plan."""

@@ -1,0 +1,123 @@
+"""Planning: a scenario asked, a plan answered."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class BytesFigure(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes (None: unknown) and how they are known: exact, bound, measured or unknown."""
+
+    bytes: int | None
+    certainty: str
+
+
+class ScenarioInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A scenario as ``vramscope.plan.types.Scenario`` has it."""
+
+    batch: int = 1
+    prompt: int = 64
+    context: int = 0
+    card: str = ""
+    budget: int | None = None
+    maxima: dict[str, int] = {}
+    bucket_minimum: int = 256
+    bucket_growing: bool = False
+
+
+class PlanParams(msgspec.Struct, frozen=True, kw_only=True):
+    """Plans the open model."""
+
+    scenario: ScenarioInfo
+
+
+class ComponentInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One component of the total."""
+
+    name: str
+    figure: BytesFigure
+    detail: str
+
+
+class AxisInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One symbol and its interval; ``refused`` says why it has no ceiling."""
+
+    symbol: str
+    low: int
+    high: int | None
+    certainty: str
+    kind: str
+    source: str
+    derivation: list[str]
+    uses: int
+    first_node: str
+    refused: str
+    editable: bool
+
+
+class SuggestionInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A change and the bytes it saves."""
+
+    title: str
+    saves: int
+    change: dict[str, int | str]
+
+
+class ProblemInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Something to tell the user: severity ``error``, ``warning`` or ``note``; ``node`` to jump to."""
+
+    severity: str
+    text: str
+    remedy: str
+    node: str
+
+
+class VerdictInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict; ``kind`` is the text of ``VerdictKind``."""
+
+    kind: str
+    sentence: str
+    needed: BytesFigure
+    available: int | None
+    headroom: int | None
+    blame: str
+    largest_context: int | None
+    largest_batch: int | None
+
+
+class PhaseInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One phase in short."""
+
+    name: str
+    arena_bytes: int
+    arena_peak: int
+    arena_naive: int
+    workspace_bytes: int
+    peak_node: str
+
+
+class PlanInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The plan without its node rows, which follow as table ``nodes`` chunks carrying this ``ticket``."""
+
+    ticket: int
+    scenario: ScenarioInfo
+    context: int
+    context_source: str
+    kv_capacity: int
+    kv_bytes_per_token: int
+    components: list[ComponentInfo]
+    total: BytesFigure
+    verdict: VerdictInfo
+    axes: list[AxisInfo]
+    phases: list[PhaseInfo]
+    suggestions: list[SuggestionInfo]
+    problems: list[ProblemInfo]
+    node_rows: int
+    milliseconds: float
+
+
+class ExportParams(msgspec.Struct, frozen=True, kw_only=True):
+    """Writes the current plan: ``format`` is json, csv or html."""
+
+    path: str
+    format: str

@@ -1,0 +1,115 @@
+"""Running: prefill, steps, capture, replay, verification."""
+
+from __future__ import annotations
+
+import msgspec
+
+from vramscope.messages.planning import ScenarioInfo
+
+
+class SamplingInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """How the next token is chosen; temperature 0 is greedy."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+
+
+class PrefillParams(msgspec.Struct, frozen=True, kw_only=True):
+    """Starts a generation: a prompt as text (needs a tokenizer) or as token ids, for each sequence."""
+
+    scenario: ScenarioInfo
+    prompt: str = ""
+    tokens: list[int] = []
+    chat: bool = False
+    sampling: SamplingInfo = SamplingInfo()
+
+
+class CountParams(msgspec.Struct, frozen=True, kw_only=True):
+    """How many steps."""
+
+    count: int = 1
+
+
+class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the run stands after a request."""
+
+    state: str
+    """idle, warm-up, armed, ready, unsupported, finished."""
+    position: int
+    capacity: int
+    new_tokens: list[int]
+    text: str
+    """Text of the tokens this request produced, sequence 0."""
+    steps_eager: int
+    steps_replayed: int
+    tokens_per_second_eager: float | None
+    tokens_per_second_replay: float | None
+    finished: str
+    """Why generation ended: empty, ``end of sequence`` or ``context full``."""
+
+
+class DeclineInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One node (or the graph) that was not captured, and why."""
+
+    node: str
+    operator: str
+    seam: str
+    reason: str
+    remedy: str
+    step: int
+
+
+class SegmentInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Steps ``[start, end)`` of the program: captured, or run eagerly as a seam."""
+
+    start: int
+    end: int
+    captured: bool
+
+
+class CaptureInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome of a capture."""
+
+    captured: bool
+    segments: list[SegmentInfo]
+    declines: list[DeclineInfo]
+    nodes_captured: int
+    nodes_total: int
+    run: RunInfo
+
+
+class VerifyInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Replay beside eager: equal tokens or where they first differ, and the largest logit difference."""
+
+    equal: bool
+    steps: int
+    first_difference: int | None
+    largest_logit_difference: float
+    run: RunInfo
+
+
+class RunModelParams(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs a model that is not a decoder on seeded random inputs at the scenario's shapes."""
+
+    scenario: ScenarioInfo
+    seed: int = 0
+
+
+class OutputInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One output, summarised."""
+
+    name: str
+    dtype: str
+    shape: list[int]
+    minimum: float | None
+    maximum: float | None
+    mean: float | None
+
+
+class RunModelInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run of a plain model gave."""
+
+    outputs: list[OutputInfo]
+    milliseconds: float

@@ -1,0 +1,429 @@
+"""The question and the answer of planning, as frozen data: a :class:`Scenario` gives a :class:`Plan`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from vramscope.errors import UnboundedAxisError, VramscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vramscope.ops.spec import Lifetime, WorkspaceRequirement
+
+
+class Certainty(Enum):
+    """How a number is known. Unknown is never shown as 0."""
+
+    EXACT = "exact"
+    BOUND = "bound"
+    MEASURED = "measured"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Bytes and how they are known; ``bytes`` None exactly when unknown."""
+
+    bytes: int | None
+    certainty: Certainty
+
+    @classmethod
+    def exact(cls, size: int) -> Figure:
+        """A figure that is what execution will ask for, to the byte."""
+        return cls(size, Certainty.EXACT)
+
+    @classmethod
+    def of(cls, size: int, *, bounded: bool) -> Figure:
+        """A ceiling when ``bounded``, else exact."""
+        return cls(size, Certainty.BOUND if bounded else Certainty.EXACT)
+
+    @property
+    def known(self) -> int:
+        """The bytes for a sum that says elsewhere that parts are unknown."""
+        return self.bytes or 0
+
+
+UNKNOWN = Figure(None, Certainty.UNKNOWN)
+
+
+class Phase(Enum):
+    """What a step computes: the whole prompt at once, or one token."""
+
+    PREFILL = "prefill"
+    DECODE = "decode"
+    SINGLE = "run"
+    """The one phase of a model that is not a decoder."""
+
+
+@dataclass(frozen=True, slots=True)
+class BucketPolicy:
+    """KV capacity: the next power of two, at least ``minimum``, at most the hard limit (semantics 2.9)."""
+
+    minimum: int = 256
+    growing: bool = False
+    """False: the cache is allocated for the whole context at once. True: it starts at a bucket and grows."""
+
+    def capacity(self, length: int, limit: int) -> int:
+        """Tokens of capacity for ``length`` valid tokens under ``limit``."""
+        power = 1 << max(length - 1, 0).bit_length()
+        return min(limit, max(power, self.minimum))
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What is asked: ``batch`` sequences, a prompt of ``prompt`` tokens, room for ``context`` tokens in all.
+
+    Attributes:
+        batch: sequences decoded together.
+        prompt: tokens of the prompt, prefilled in one pass.
+        context: prompt and generated tokens together; 0 means the model's own limit.
+        card: a name in the card catalogue; empty when only ``budget`` (or nothing) is given.
+        budget: bytes that may be used, instead of a card's memory.
+        maxima: declared maxima of symbols, by name.
+        bucket: how the KV cache grows.
+    """
+
+    batch: int = 1
+    prompt: int = 64
+    context: int = 0
+    card: str = ""
+    budget: int | None = None
+    maxima: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    bucket: BucketPolicy = field(default_factory=BucketPolicy)
+
+
+@dataclass(frozen=True, slots=True)
+class AxisBound:
+    """The ceiling of one symbol and where it comes from (semantics 1.3)."""
+
+    symbol: str
+    extent: int
+    kind: str
+    """``ConfiguredMax``, ``KvCapacity``, ``Binding`` or ``Derived``."""
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.symbol} ≤ {self.extent} ({self.kind}: {self.source})"
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """Every extent is what execution will see."""
+
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """Extents that execution never exceeds; ``applied`` says which axes are ceilings and why."""
+
+    shape: tuple[int, ...]
+    applied: tuple[tuple[int, AxisBound], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An axis that nothing bounds: no size is given for it, for a guess would under-reserve."""
+
+    value: str
+    axis: int
+    symbol: str
+    node: str
+    operator: str
+    input_index: int
+    reason: str
+    derivation: tuple[str, ...] = ()
+
+    def error(self) -> UnboundedAxisError:
+        """The same as an exception, for callers that cannot go on."""
+        return UnboundedAxisError(
+            what=f"axis {self.axis} of {self.value} (symbol {self.symbol}, input {self.input_index})",
+            why=f"{self.reason}; its extent is genuinely unknown and guessing would under-reserve",
+            remedy=f"Give {self.symbol} a maximum",
+            node=self.node,
+            value=self.value,
+            axis=self.axis,
+            symbol=self.symbol,
+            input_index=self.input_index,
+            operator=self.operator,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AxisRow:
+    """One symbol of the program: its interval, where that comes from, and what refuses or uses it."""
+
+    symbol: str
+    low: int
+    high: int | None
+    certainty: Certainty
+    kind: str
+    source: str
+    derivation: tuple[str, ...]
+    uses: int
+    """How many values mention the symbol."""
+    first_node: str
+    refused: str = ""
+    """Why no ceiling is known; empty when one is."""
+    editable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A piece of the arena: ``size`` bytes at ``offset``."""
+
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where one value lives in the arena and from which step to which (inclusive) it must stay there."""
+
+    value: int
+    slot: int
+    offset: int
+    size: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaPlan:
+    """Activation memory of one phase (semantics 2.12).
+
+    ``peak`` is the sum of slot capacities, ``naive`` the sum of all owners' sizes, ``bytes`` what is
+    allocated: the slots end to end at ``alignment``. ``peak_step`` is the step with the most live bytes.
+    """
+
+    slots: tuple[Slot, ...]
+    placements: Mapping[int, Placement]
+    views: Mapping[int, int]
+    bytes: int
+    peak: int
+    naive: int
+    live_peak: int
+    peak_step: int
+    alignment: int = 256
+
+    @property
+    def savings(self) -> float:
+        """1 − peak/naive."""
+        return 1.0 - self.peak / self.naive if self.naive else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """One step in one phase: its bytes, how they are known, and who runs it."""
+
+    step: int
+    name: str
+    operator: str
+    domain: str
+    scope: tuple[str, ...]
+    kernel: str
+    """``host`` for an own kernel, ``reference`` for onnx.reference, ``none`` when nothing runs it."""
+    inputs: tuple[Exact | Bounded | Refused, ...]
+    outputs: tuple[Exact | Bounded | Refused, ...]
+    weight_bytes: int
+    output_bytes: Figure
+    workspace: WorkspaceRequirement
+    live_bytes: int
+    """Arena bytes alive while this step runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspacePlan:
+    """The largest scratch of each lifetime (semantics 1.2: a peak, not a sum) and the nodes that set it."""
+
+    bytes: Mapping[Lifetime, int]
+    alignment: Mapping[Lifetime, int]
+    blame: Mapping[Lifetime, str]
+
+    @property
+    def total(self) -> int:
+        """Both slots together."""
+        return sum(self.bytes.values())
+
+
+@dataclass(frozen=True, slots=True)
+class PhasePlan:
+    """One phase: extents of symbols, every value's shape, the arena, the workspace, a row per node."""
+
+    phase: Phase
+    symbols: Mapping[str, int]
+    shapes: Mapping[int, Exact | Bounded | Refused]
+    arena: ArenaPlan
+    workspace: WorkspacePlan
+    nodes: tuple[NodeRow, ...]
+    refusals: tuple[Refused, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KvRow:
+    """One KV buffer: physical shape, bytes, how past and present share it."""
+
+    layer: int
+    role: str
+    input: str
+    output: str
+    shape: tuple[int, ...]
+    bytes: int
+    form: str
+    reason: str
+    shared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KvPlan:
+    """The KV cache: capacity in tokens, bytes a token, buffers, and the transient of growing to it."""
+
+    capacity: int
+    bytes_per_token: int
+    bytes: int
+    rows: tuple[KvRow, ...]
+    transient: int = 0
+    """Bytes alive beyond the final buffers while a bucket grows: the old ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightRow:
+    """One stored weight: how many graph values share it, and what equal content elsewhere would save."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    bytes: int
+    users: int
+    duplicate_of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightPlan:
+    """Weights: exact bytes (tied ones once), and bytes that merging equal ones would save."""
+
+    bytes: int
+    rows: tuple[WeightRow, ...]
+    tied_savings: int
+    """Bytes saved because several values share one stored weight."""
+    duplicate_bytes: int
+    """Bytes stored twice: equal contents under different names."""
+
+
+@dataclass(frozen=True, slots=True)
+class BindingRow:
+    """One graph input or output that lives in a buffer for the whole session."""
+
+    name: str
+    direction: str
+    shape: tuple[int, ...]
+    figure: Figure
+
+
+class ComponentName(Enum):
+    """The parts a card is filled with, in the order they are shown."""
+
+    WEIGHTS = "weights"
+    KV_CACHE = "KV cache"
+    ACTIVATIONS = "activations"
+    WORKSPACE = "workspace"
+    BINDINGS = "inputs and outputs"
+    CONTEXT = "device context"
+    """Outside our allocator: driver context, modules, graph executables. Unknown until measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One part and its bytes; ``detail`` says in a few words what it is made of."""
+
+    name: ComponentName
+    figure: Figure
+    detail: str = ""
+
+
+class VerdictKind(Enum):
+    """The answer in one word."""
+
+    FITS = "fits"
+    SHORT = "does not fit"
+    REFUSED = "cannot be planned"
+    UNJUDGED = "no card or budget given"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Does it fit, by how much, what is to blame, and the largest context and batch that would fit."""
+
+    kind: VerdictKind
+    needed: Figure
+    available: int | None
+    headroom: int | None
+    """Bytes to spare; negative: bytes short."""
+    blame: str
+    largest_context: int | None
+    largest_batch: int | None
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A change to the scenario or the model and the bytes it saves, found by planning it."""
+
+    title: str
+    saves: int
+    change: Mapping[str, int | str]
+    """Scenario fields to set; empty when the model itself must change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The whole answer to one scenario."""
+
+    scenario: Scenario
+    context: int
+    """Tokens of context that were planned, after the model's own limit."""
+    context_source: str
+    weights: WeightPlan
+    kv: KvPlan
+    bindings: tuple[BindingRow, ...]
+    phases: tuple[PhasePlan, ...]
+    components: tuple[Component, ...]
+    total: Figure
+    verdict: Verdict
+    axes: tuple[AxisRow, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def refusals(self) -> tuple[Refused, ...]:
+        """Every axis that nothing bounds, over all phases, each once."""
+        found = {(item.value, item.axis): item for phase in self.phases for item in phase.refusals}
+        return tuple(found.values())
+
+    def phase(self, phase: Phase) -> PhasePlan:
+        """The plan of one phase.
+
+        Raises:
+            VramscopeError: the model has no such phase.
+        """
+        for item in self.phases:
+            if item.phase is phase:
+                return item
+        raise VramscopeError(f"phase {phase.value}", "this model has no such phase")
+
+    def component(self, name: ComponentName) -> Component:
+        """One component by name (every plan has all of them)."""
+        return next(item for item in self.components if item.name is name)
+
+    def require(self) -> Plan:
+        """This plan, or the error of its first refused axis.
+
+        Raises:
+            UnboundedAxisError: an axis has no ceiling.
+        """
+        for refusal in self.refusals:
+            raise refusal.error()
+        return self

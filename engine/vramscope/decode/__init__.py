@@ -1,0 +1,1 @@
+"""Text in, text out: KV buckets, the decode state machine, sampling, the tokenizer."""

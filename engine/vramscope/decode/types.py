@@ -1,4 +1,4 @@
-"""What a decode session says about itself, as frozen data: steps, capture reports, verification, snapshots."""
+"""What a decode session says about itself: steps, capture reports, verification, snapshots."""
 
 from __future__ import annotations
 

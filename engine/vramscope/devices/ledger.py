@@ -1,4 +1,4 @@
-"""The ledger: every allocation counted per site, six integers each, and sealed while a graph is being recorded.
+"""The ledger: every allocation counted per site, six integers each; sealed while a graph is recorded.
 
 Counts are kept in an adaptor around the device's allocator: current, peak and total, in bytes and in number.
 A *site* is a component and the name of what the bytes are for. The ledger never counts its own bookkeeping.

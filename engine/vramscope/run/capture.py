@@ -19,7 +19,7 @@ class SeamReason(Enum):
 
     @property
     def path(self) -> str:
-        """The path kind of a node with this reason: a host seam for control flow, else an eager device seam."""
+        """The path kind of this reason: a host seam for control flow, else an eager device seam."""
         return HOST_SEAM if self is SeamReason.HOST_CONTROL_FLOW_OR_SEQUENCE else DEVICE_SEAM
 
 

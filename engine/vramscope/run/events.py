@@ -25,7 +25,7 @@ class EventKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened: when (seconds since the session began), at which step, to what, and its bytes."""
+    """One thing that happened: seconds since the session began, step, subject and bytes."""
 
     seconds: float
     kind: EventKind

@@ -1,0 +1,71 @@
+"""Planned scratch of one kernel: an estimator's regions, and the kernel's views of the same bytes."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vramscope.graph.dtypes import from_numpy
+from vramscope.ops.call import Packed
+from vramscope.ops.spec import (
+    ABSENT_META,
+    NO_WORKSPACE,
+    Lifetime,
+    Region,
+    TensorMeta,
+    WorkspaceQuery,
+    WorkspaceRequirement,
+)
+
+if TYPE_CHECKING:
+    from vramscope.graph.model import Array
+    from vramscope.ops.call import Call, Tensor
+
+ALIGNMENT = 256
+
+
+def lay_out(formula: str, sizes: dict[str, int]) -> WorkspaceRequirement:
+    """One region per positive size, each from the next 256-byte boundary; the total is the last one's end."""
+    offset = 0
+    regions: list[Region] = []
+    for name, size in sizes.items():
+        if size > 0:
+            start = -(-offset // ALIGNMENT) * ALIGNMENT
+            regions.append(Region(name, start, size))
+            offset = start + size
+    if not regions:
+        return NO_WORKSPACE
+    return WorkspaceRequirement(offset, ALIGNMENT, Lifetime.SESSION_PERSISTENT, formula, tuple(regions))
+
+
+def region_of(
+    call: Call,
+    requirement: WorkspaceRequirement,
+    name: str,
+    shape: tuple[int, ...],
+    dtype: np.dtype[np.generic] | type = np.float32,
+) -> Array:
+    """The named region as an array of ``shape``; an array of no elements needs no region.
+
+    Raises:
+        VramscopeError: the prepared scratch ends before the region does.
+    """
+    if prod(shape) == 0:
+        return np.empty(shape, dtype)
+    region = next(part for part in requirement.regions if part.name == name)
+    return call.scratch(shape, dtype, region.offset)
+
+
+def query_of(call: Call) -> WorkspaceQuery:
+    """The question a planner would have asked about exactly this call."""
+    return WorkspaceQuery(call.node, tuple(_meta(value) for value in call.inputs), sum(call.wanted))
+
+
+def _meta(value: Tensor | None) -> TensorMeta:
+    if isinstance(value, np.ndarray):
+        return TensorMeta(from_numpy(value.dtype), value.shape)
+    if isinstance(value, Packed):
+        return TensorMeta(value.dtype, value.shape)
+    return ABSENT_META

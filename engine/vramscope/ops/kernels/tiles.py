@@ -1,0 +1,130 @@
+"""How much scratch one attention node takes and how it is laid out: the estimator and the kernel ask here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vramscope.ops.spec import NO_WORKSPACE, Lifetime, Region, WorkspaceRequirement
+
+if TYPE_CHECKING:
+    from vramscope.graph.model import Array
+    from vramscope.ops.call import Call
+
+ALIGNMENT = 256
+ROWS = 1024
+"""Query rows (heads × positions) that one tile holds at most, unless there are more heads than that."""
+SCORES = 1 << 19
+"""Scores that one tile holds at most (2 MiB of float32), unless one position of one head group needs more."""
+WIDENED = 1 << 18
+"""Keys or values that are widened at once, in elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionExtent:
+    """What the scratch of an attention node depends on.
+
+    Attributes:
+        heads: query heads; ``kv_heads`` divides it.
+        kv_heads: key/value heads.
+        queries: query positions of one batch entry.
+        keys: the most keys one query can meet (physical extent, not the valid length).
+        width: the larger of the key's and the value's head size.
+        itemsize: bytes of one number in arithmetic (4; 8 for double).
+        widen: keys and values are stored in another type than arithmetic uses.
+    """
+
+    heads: int
+    kv_heads: int
+    queries: int
+    keys: int
+    width: int
+    itemsize: int = 4
+    widen: bool = False
+
+    @property
+    def group(self) -> int:
+        """Query heads that share one key/value head."""
+        return self.heads // max(self.kv_heads, 1)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the query tile."""
+        return min(self.heads * self.queries, max(self.heads, ROWS))
+
+    @property
+    def scores(self) -> int:
+        """Elements of the score tile: never less than one position of one head group."""
+        return min(self.rows * self.keys, max(self.group * self.keys, SCORES))
+
+    @property
+    def widened(self) -> int:
+        """Elements of the widened key or value tile: never less than sixteen positions of every head."""
+        if not self.widen:
+            return 0
+        whole = self.kv_heads * self.keys * self.width
+        return min(whole, max(self.kv_heads * self.width * 16, WIDENED))
+
+    def sizes(self) -> tuple[tuple[str, int], ...]:
+        """The regions every attention kernel has, as (name, bytes)."""
+        tile = self.rows * self.width * self.itemsize
+        return (
+            ("queries", tile),
+            ("outputs", tile),
+            ("scores", self.scores * self.itemsize),
+            ("widened", self.widened * self.itemsize),
+        )
+
+
+def lay_out(sizes: tuple[tuple[str, int], ...]) -> tuple[Region, ...]:
+    """Regions one after the other, each beginning at a multiple of 256; empty ones take nothing."""
+    regions: list[Region] = []
+    end = 0
+    for name, size in sizes:
+        if size > 0:
+            start = -(-end // ALIGNMENT) * ALIGNMENT
+            regions.append(Region(name, start, size))
+            end = start + size
+    return tuple(regions)
+
+
+def requirement(formula: str, sizes: tuple[tuple[str, int], ...], lifetime: Lifetime) -> WorkspaceRequirement:
+    """The requirement that holds ``sizes``; NONE when all are empty."""
+    regions = lay_out(sizes)
+    if not regions:
+        return NO_WORKSPACE
+    total = regions[-1].offset + regions[-1].size
+    return WorkspaceRequirement(total, ALIGNMENT, lifetime, formula, regions)
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """The planned tiles of one attention node, flat, in the type of its arithmetic."""
+
+    queries: Array
+    outputs: Array
+    scores: Array
+    widened: Array
+    bytes: dict[str, Array]
+    """Every further region of the node, as bytes."""
+
+    def rows(self, width: int) -> int:
+        """Rows of ``width`` numbers that the query tile holds."""
+        return self.queries.size // max(width, 1)
+
+
+def take_scratch(call: Call, sizes: tuple[tuple[str, int], ...], compute: np.dtype[np.generic]) -> Scratch:
+    """The tiles of ``call``'s planned workspace.
+
+    Raises:
+        VramscopeError: less is prepared than the node needs.
+    """
+    regions = lay_out(sizes)
+    if regions:
+        call.scratch((regions[-1].offset + regions[-1].size,), np.uint8)
+    parts = {item.name: call.scratch((item.size,), np.uint8, item.offset) for item in regions}
+    empty = np.empty(0, np.uint8)
+    tiles = [parts.pop(name, empty).view(compute) for name in ("queries", "outputs", "scores", "widened")]
+    return Scratch(tiles[0], tiles[1], tiles[2], tiles[3], parts)

@@ -1,0 +1,204 @@
+"""Turning an inferred onnx_ir graph into a frozen Program of values and steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import onnx_ir as ir
+
+from vramscope.graph.algebra import substitute_shape
+from vramscope.graph.attributes import attribute_values, constant_source
+from vramscope.graph.expr import free_symbols
+from vramscope.graph.model import ABSENT, Minted, Node, Program, Step, Value, ValueKind
+from vramscope.graph.scopes import NodeNames, scope_of
+from vramscope.graph.sources import element_type
+from vramscope.graph.walk import bodies_of, domain_of, live_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from vramscope.graph.expr import Shape
+    from vramscope.graph.external import ExternalFiles
+    from vramscope.graph.model import WeightSource
+    from vramscope.graph.symbols import SymbolTable
+
+RANDOM_OPERATORS = frozenset(
+    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
+)
+"""Operators whose result is not decided by their inputs: never computed ahead."""
+
+
+@dataclass(slots=True)
+class Compilation:
+    """What all graphs of one model share while they are compiled."""
+
+    sources: Mapping[int, WeightSource]
+    opsets: Mapping[str, int]
+    table: SymbolTable
+    files: ExternalFiles
+    minted: Mapping[str, Minted]
+    tick: Callable[[int], None]
+    names: NodeNames = field(default_factory=NodeNames)
+    nodes: int = 0
+    removed: int = 0
+
+
+@dataclass(slots=True)
+class _Builder:
+    """One graph under compilation."""
+
+    shared: Compilation
+    outer: _Builder | None = None
+    values: list[Value] = field(default_factory=list)
+    ids: dict[int, int] = field(default_factory=dict)
+    own: set[int] = field(default_factory=set)
+    weights: dict[int, WeightSource] = field(default_factory=dict)
+    captures: dict[int, int] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+
+
+def compile_graph(graph: ir.Graph, shared: Compilation) -> Program:
+    """The main graph as a program: constant steps first, every other step in the file's order."""
+    builder = _Builder(shared)
+    return _compile(graph, builder, ahead=True)
+
+
+def _compile(graph: ir.Graph, builder: _Builder, *, ahead: bool) -> Program:
+    inputs = [
+        _add(value, ValueKind.INPUT, builder)
+        for value in graph.inputs
+        if id(value) not in builder.shared.sources
+    ]
+    live = live_nodes(graph)
+    builder.shared.removed += len(graph) - len(live)
+    builder.own = {id(value) for node in live for value in node.outputs}
+    builder.own.update(id(value) for value in graph.initializers.values())
+    for node in live:
+        _add_node(node, builder)
+    outputs = tuple(_use(value, builder) for value in graph.outputs)
+    steps, constant = _constants_first(builder) if ahead else (builder.steps, 0)
+    minted = _minted_in(builder) if not ahead else builder.shared.minted
+    return Program(
+        graph.name or "",
+        tuple(builder.values),
+        tuple(steps),
+        tuple(inputs),
+        outputs,
+        MappingProxyType(builder.weights),
+        constant,
+        MappingProxyType(builder.captures),
+        MappingProxyType(dict(minted)),
+    )
+
+
+def _minted_in(builder: _Builder) -> dict[str, Minted]:
+    symbols = {
+        symbol for value in builder.values for dim in value.shape or () for symbol in free_symbols(dim)
+    }
+    return {
+        symbol: builder.shared.minted[symbol] for symbol in sorted(symbols & builder.shared.minted.keys())
+    }
+
+
+def _add(value: ir.Value, kind: ValueKind, builder: _Builder) -> int:
+    identity = len(builder.values)
+    shape = _shape(value, builder.shared.table)
+    what = f"value {value.name!r}"
+    dtype = element_type(value.dtype, what)
+    sequence = isinstance(value.type, ir.SequenceType)
+    builder.values.append(Value(identity, value.name or "", dtype, shape, kind, sequence))
+    builder.ids[id(value)] = identity
+    return identity
+
+
+def _shape(value: ir.Value, table: SymbolTable) -> Shape | None:
+    if value.shape is None:
+        return None
+    dims = [table.read(dim) for dim in value.shape]
+    known = tuple(dim for dim in dims if dim is not None)
+    return substitute_shape(known, table.replaced) if len(known) == len(dims) else None
+
+
+def _add_weight(value: ir.Value, source: WeightSource, builder: _Builder) -> int:
+    identity = len(builder.values)
+    name = value.name or ""
+    builder.values.append(Value(identity, name, source.dtype, source.shape, ValueKind.WEIGHT))
+    builder.ids[id(value)] = identity
+    builder.weights[identity] = source
+    return identity
+
+
+def _use(value: ir.Value | None, builder: _Builder) -> int:
+    """The id of a value that is read here; a weight is added at its first use, an outer value captured."""
+    if value is None or not value.name:
+        return ABSENT
+    known = builder.ids.get(id(value))
+    if known is not None:
+        return known
+    source = builder.shared.sources.get(id(value))
+    if source is not None and (builder.outer is None or id(value) in builder.own):
+        return _add_weight(value, source, builder)
+    if builder.outer is None:
+        return _add(value, ValueKind.INPUT, builder)
+    outside = _use(value, builder.outer)
+    identity = _add(value, ValueKind.CAPTURE, builder)
+    builder.captures[identity] = outside
+    return identity
+
+
+def _add_node(node: ir.Node, builder: _Builder) -> None:
+    shared = builder.shared
+    shared.nodes += 1
+    if shared.nodes % 256 == 0:
+        shared.tick(shared.nodes)
+    source = constant_source(node, shared.files)
+    if source is not None:
+        _add_weight(node.outputs[0], source, builder)
+        return
+    description = _describe(node, shared)
+    inputs = tuple(_use(value, builder) for value in node.inputs)
+    bodies = {name: _compile(body, _Builder(shared, builder), ahead=False) for name, body in bodies_of(node)}
+    outputs = tuple(
+        _add(value, ValueKind.ACTIVATION, builder) if value.name else ABSENT for value in node.outputs
+    )
+    step = Step(len(builder.steps), description, inputs, outputs, MappingProxyType(bodies))
+    builder.steps.append(step)
+
+
+def _describe(node: ir.Node, shared: Compilation) -> Node:
+    domain = domain_of(node)
+    opset = node.version if node.version is not None else shared.opsets.get(domain, 1)
+    name = shared.names.unique(node.name or "", node.op_type)
+    attributes = attribute_values(node, shared.files)
+    return Node(name, node.op_type, domain, opset, attributes, scope_of(node.name or ""))
+
+
+def _constants_first(builder: _Builder) -> tuple[list[Step], int]:
+    """Steps that depend on weights alone, moved to the front; their number."""
+    constant = set(builder.weights)
+    ahead: list[Step] = []
+    later: list[Step] = []
+    for step in builder.steps:
+        if is_constant(step, constant):
+            constant.update(step.outputs)
+            ahead.append(step)
+        else:
+            later.append(step)
+    ordered = [*ahead, *later]
+    return [
+        Step(index, step.node, step.inputs, step.outputs, step.bodies) for index, step in enumerate(ordered)
+    ], len(ahead)
+
+
+def is_constant(step: Step, constant: set[int]) -> bool:
+    """Whether ``step`` gives the same result in every run: its inputs and captures all do."""
+    reads = {*step.inputs, *(outside for body in step.bodies.values() for outside in body.captures.values())}
+    return reads - {ABSENT} <= constant and not _draws(step)
+
+
+def _draws(step: Step) -> bool:
+    if step.node.domain == "" and step.node.operator in RANDOM_OPERATORS:
+        return True
+    return any(_draws(inner) for body in step.bodies.values() for inner in body.steps)

@@ -1,0 +1,82 @@
+"""Checking where weights say they live, before any is mapped: inside the folder, present, long enough."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from vramscope.errors import ModelFileError
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Bytes ``[offset, offset + size)`` of an external file."""
+
+    file: Path
+    offset: int
+    size: int
+
+
+@dataclass(slots=True)
+class ExternalFiles:
+    """The external files of one model folder; each is resolved and measured once per opening."""
+
+    folder: Path
+    _known: dict[str, tuple[Path, int]] = field(default_factory=dict)
+
+    def region(self, tensor: str, location: str, offset: int, length: int | None, size: int) -> Region:
+        """The checked region of one tensor.
+
+        Args:
+            tensor: its name, for the message.
+            location: the path as the model file spells it.
+            offset: first byte.
+            length: bytes as the model file says, None where it does not say.
+            size: bytes that type and shape ask for.
+
+        Raises:
+            ModelFileError: outside the folder, missing, too short, or lengths that disagree.
+        """
+        file, have = self._measured(tensor, location)
+        if offset < 0 or (length is not None and length < 0):
+            raise _refusal(tensor, location, f"offset {offset} or length {length} is negative")
+        if length is not None and length != size:
+            why = f"the file says {length:,} bytes, its type and shape need {size:,}"
+            raise _refusal(tensor, location, why)
+        if offset + size > have:
+            why = f"it needs bytes {offset:,} to {offset + size:,}, the file has {have:,}"
+            raise _refusal(tensor, location, why, "The file is incomplete: copy or download it again")
+        return Region(file, offset, size)
+
+    def _measured(self, tensor: str, location: str) -> tuple[Path, int]:
+        if location not in self._known:
+            file = inside(self.folder, location, tensor)
+            if not file.is_file():
+                raise _refusal(tensor, location, "there is no such file", f"Put it into {self.folder}")
+            self._known[location] = (file, file.stat().st_size)
+        return self._known[location]
+
+
+def inside(folder: Path, location: str, tensor: str) -> Path:
+    """The real path of ``location`` under ``folder``: symbolic links followed and still inside.
+
+    Raises:
+        ModelFileError: an absolute path, a ``..``, or a link that leaves the folder.
+    """
+    remedy = "Keep the weights beside the model and refer to them by a relative path"
+    if not location or "\0" in location:
+        raise _refusal(tensor, location, "the location is empty or no path", remedy)
+    windows = PureWindowsPath(location)
+    if PurePosixPath(location).is_absolute() or windows.drive or windows.root:
+        raise _refusal(tensor, location, "the location is an absolute path", remedy)
+    if ".." in windows.parts or ".." in PurePosixPath(location).parts:
+        raise _refusal(tensor, location, "the location leaves the model's folder through '..'", remedy)
+    real = Path(os.path.realpath(folder / location))
+    if not real.is_relative_to(os.path.realpath(folder)):
+        raise _refusal(tensor, location, "a symbolic link leads out of the model's folder", remedy)
+    return real
+
+
+def _refusal(tensor: str, location: str, why: str, remedy: str = "Export the model again") -> ModelFileError:
+    return ModelFileError(f"weight {tensor!r} in external file {location!r}", why, remedy)

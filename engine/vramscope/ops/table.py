@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING
 from vramscope.ops.kernels import (
     activation,
     attention,
+    casting,
+    channels,
+    comparison,
     control,
     convolution,
+    cumulative,
     elementwise,
+    filling,
     gather,
     grouped,
     layout,
@@ -22,6 +27,8 @@ from vramscope.ops.kernels import (
     recurrent,
     reduction,
     rotary,
+    scatter,
+    selection,
     sequence,
 )
 from vramscope.ops.spec import OpSpec
@@ -34,9 +41,14 @@ if TYPE_CHECKING:
 _FAMILIES = (
     activation,
     attention,
+    casting,
+    channels,
+    comparison,
     control,
     convolution,
+    cumulative,
     elementwise,
+    filling,
     gather,
     grouped,
     layout,
@@ -48,6 +60,8 @@ _FAMILIES = (
     recurrent,
     reduction,
     rotary,
+    scatter,
+    selection,
     sequence,
 )
 

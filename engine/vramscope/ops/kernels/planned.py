@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -20,8 +20,10 @@ from vramscope.ops.spec import (
 )
 
 if TYPE_CHECKING:
-    from vramscope.graph.model import Array
     from vramscope.ops.call import Call, Tensor
+
+Values: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[Any]]
+"""An array in arithmetic, where the element type is known to the reader and not to the type checker."""
 
 ALIGNMENT = 256
 
@@ -46,7 +48,7 @@ def region_of(
     name: str,
     shape: tuple[int, ...],
     dtype: np.dtype[np.generic] | type = np.float32,
-) -> Array:
+) -> Values:
     """The named region as an array of ``shape``; an array of no elements needs no region.
 
     Raises:

@@ -1,10 +1,12 @@
-"""Host kernels: quantised weights and activations, and integer products."""
+"""Host kernels over quantised numbers, gathered from their files: one tuple for the operator table."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vramscope.ops.kernels import nbits
+
 if TYPE_CHECKING:
     from vramscope.ops.spec import OpSpec
 
-SPECS: tuple[OpSpec, ...] = ()
+SPECS: tuple[OpSpec, ...] = (*nbits.SPECS,)

@@ -1,0 +1,225 @@
+"""The grammar of the command line: every command, its options, and examples that teach it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from vramscope.cli.values import count, maximum, positive, size, tokens
+
+DESCRIPTION = """\
+Does this ONNX model fit this GPU, what fills it, what would make it fit, and what happens
+when its decode step is captured and replayed?
+
+Planning needs no GPU and reads no weight bytes. Running uses the host device."""
+
+EXAMPLES = """\
+examples:
+  vramscope demo                                  the whole journey with a bundled sample
+  vramscope plan MODEL --card "RTX 4090" --context 8192
+  vramscope run MODEL --prompt "The capital of France is" --steps 32
+  vramscope gui MODEL
+
+MODEL is a .onnx file, a folder with one (genai, mobius, optimum), or a bundled sample's name.
+Exit codes: 0 done or fits, 1 does not fit, 2 bad input or cannot be planned, 130 cancelled."""
+
+_Subparsers = argparse._SubParsersAction  # noqa: SLF001  # argparse has no public name for this type
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of ``vramscope``."""
+    parser = argparse.ArgumentParser(
+        prog="vramscope",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for add in (_gui, _inspect, _plan, _run, _demo, _sample, _samples, _build, _serve, _doctor):
+        add(commands)
+    return parser
+
+
+def _command(
+    commands: _Subparsers[argparse.ArgumentParser],
+    name: str,
+    summary: str,
+    examples: str,
+    *,
+    json: bool = True,
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        epilog=f"examples:\n{examples}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    if json:
+        parser.add_argument("--json", action="store_true", help="print exactly one JSON document")
+    return parser
+
+
+def _model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="a .onnx file, a model folder, or a bundled sample")
+
+
+def _scenario(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("scenario")
+    group.add_argument(
+        "--card", metavar="NAME", default="", help="judge against this card, such as 'RTX 4090'"
+    )
+    group.add_argument(
+        "--budget", metavar="SIZE", type=size, help="judge against this much memory: 8GiB, 24GB, bytes"
+    )
+    group.add_argument("--batch", metavar="N", type=count, help="sequences decoded together (1)")
+    group.add_argument("--prompt-tokens", metavar="N", type=count, help="tokens of the prompt (64)")
+    group.add_argument(
+        "--context", metavar="N", type=count,
+        help="prompt and generated tokens together (2048 or the model's limit; 0: the model's limit)",
+    )  # fmt: skip
+    group.add_argument(
+        "--max", metavar="SYMBOL=N", type=maximum, action="append", default=[],
+        help="the maximum of a symbolic axis that nothing else bounds; may be repeated",
+    )  # fmt: skip
+    group.add_argument("--bucket-minimum", metavar="N", type=positive, help="smallest KV capacity (256)")
+    group.add_argument(
+        "--growing", action="store_true", help="let the KV cache start at a bucket and grow by powers of two"
+    )
+
+
+def _gui(commands: _Subparsers[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands, "gui", "open the window", "  vramscope gui\n  vramscope gui ./my-model", json=False
+    )
+    parser.add_argument("model", metavar="PATH", nargs="?", default="", help="a model to open at once")
+
+
+def _inspect(commands: _Subparsers[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands, "inspect", "say what a model is: contract, inputs, operators, weights, problems",
+        "  vramscope inspect tiny-llama\n  vramscope inspect model.onnx --json",
+    )  # fmt: skip
+    _model(parser)
+
+
+def _plan(commands: _Subparsers[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands, "plan", "say what memory a model needs, and whether a card holds it",
+        '  vramscope plan MODEL --card "RTX 4090" --context 8192 --batch 4\n'
+        "  vramscope plan MODEL --budget 8GiB --nodes 10\n"
+        "  vramscope plan MODEL --max num_blocks=4096 --html report.html\n"
+        "  vramscope plan MODEL --card H100 --json | jq .verdict\n\n"
+        "exit code: 0 it fits or no card was given, 1 it does not fit, 2 bad input or refused",
+    )  # fmt: skip
+    _model(parser)
+    _scenario(parser)
+    parser.add_argument(
+        "--prompt", dest="prompt_tokens", metavar="N", type=count, help="same as --prompt-tokens"
+    )
+    parser.add_argument(
+        "--nodes", metavar="N", type=count, default=0, help="show the N largest nodes of a phase"
+    )
+    for kind in ("json-file", "csv", "html"):
+        parser.add_argument(f"--{kind}", metavar="FILE", type=Path, help=f"also write a {kind[:4]} report")
+
+
+def _run(commands: _Subparsers[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands, "run", "run a model: prefill, eager steps, capture, replays",
+        '  vramscope run MODEL --prompt "Once upon a time" --steps 64\n'
+        "  vramscope run MODEL --tokens 1,2,3 --steps 16 --no-capture\n"
+        "  vramscope run MODEL --chat --prompt Hello --temperature 0.7 --top-p 0.9 --seed 1\n"
+        "  vramscope run detector.onnx --seed 1        a model that is no decoder, on random inputs",
+    )  # fmt: skip
+    _model(parser)
+    _scenario(parser)
+    given = parser.add_mutually_exclusive_group()
+    given.add_argument("--prompt", metavar="TEXT", default="", help="the prompt (needs a tokenizer.json)")
+    given.add_argument(
+        "--tokens", metavar="IDS", type=tokens, default=[], help="the prompt as token ids: 1,2,3"
+    )
+    parser.add_argument("--chat", action="store_true", help="put the prompt into the model's chat template")
+    parser.add_argument(
+        "--steps", metavar="N", type=count, default=32, help="decode steps after prefill (32)"
+    )
+    parser.add_argument(
+        "--eager", metavar="N", type=count, default=3, help="of these, eager before capture (3)"
+    )
+    capture = parser.add_mutually_exclusive_group()
+    capture.add_argument(
+        "--replay", dest="capture", action="store_true", default=True, help="capture and replay (default)"
+    )
+    capture.add_argument("--no-capture", dest="capture", action="store_false", help="run every step eagerly")
+    parser.add_argument(
+        "--verify", metavar="N", type=count, default=0, help="then compare N replays with eager"
+    )
+    sampling = parser.add_argument_group("sampling")
+    sampling.add_argument("--temperature", metavar="T", type=float, default=0.0, help="0 is greedy (0)")
+    sampling.add_argument("--top-k", metavar="K", type=count, default=0, help="keep the K likeliest (0: all)")
+    sampling.add_argument("--top-p", metavar="P", type=float, default=1.0, help="keep this much mass (1)")
+    sampling.add_argument(
+        "--seed", metavar="N", type=count, default=0, help="of the choice, or of random inputs"
+    )
+
+
+def _demo(commands: _Subparsers[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands, "demo", "plan, prefill, decode, capture and replay a bundled sample",
+        "  vramscope demo\n  vramscope demo tiny-llama --card 'RTX 3060'",
+    )  # fmt: skip
+    parser.add_argument("model", metavar="SAMPLE", nargs="?", default="", help="a sample's name, or a model")
+    parser.add_argument(
+        "--card", metavar="NAME", default="GeForce RTX 4090", help="the card to judge against"
+    )
+    parser.add_argument("--steps", metavar="N", type=positive, default=48, help="decode steps in all (48)")
+
+
+def _sample(commands: _Subparsers[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands, "sample", "put a sample model on disk and say where it is",
+        "  vramscope sample tiny-llama\n"
+        "  vramscope sample smollm2                    a real model of 135 million parameters\n"
+        "  vramscope sample smollm2 --precision q4 --out ./smollm2-q4",
+    )  # fmt: skip
+    parser.add_argument("name", metavar="NAME", help="a bundled sample (see: vramscope samples), or smollm2")
+    parser.add_argument(
+        "--precision", choices=("fp32", "fp16", "q4"), default="fp32", help="of smollm2 (fp32)"
+    )
+    parser.add_argument("--out", metavar="FOLDER", type=Path, help="where to put it (the user's cache)")
+
+
+def _samples(commands: _Subparsers[argparse.ArgumentParser]) -> None:
+    _command(commands, "samples", "list the sample models", "  vramscope samples")
+
+
+def _build(commands: _Subparsers[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands, "build", "make a decoder from a Hugging Face config.json",
+        "  vramscope build config.json ./model --no-weights      plan a 70B in seconds\n"
+        "  vramscope build config.json ./model --precision q4 --seed 1",
+    )  # fmt: skip
+    parser.add_argument("config", metavar="CONFIG", type=Path, help="config.json of a Llama-like decoder")
+    parser.add_argument("out", metavar="OUT", type=Path, help="the folder to write")
+    parser.add_argument(
+        "--precision", choices=("fp32", "fp16", "q4"), default="fp16", help="of weights (fp16)"
+    )
+    weights = parser.add_mutually_exclusive_group()
+    weights.add_argument("--seed", metavar="N", type=count, default=0, help="of the random weights (0)")
+    weights.add_argument("--no-weights", action="store_true", help="a hole in the disk: for planning alone")
+
+
+def _serve(commands: _Subparsers[argparse.ArgumentParser]) -> None:
+    _command(
+        commands, "serve", "serve the engine to a window over standard input and output",
+        "  vramscope serve                             started by the window, or by ssh HOST vramscope serve",
+        json=False,
+    )  # fmt: skip
+
+
+def _doctor(commands: _Subparsers[argparse.ArgumentParser]) -> None:
+    _command(
+        commands, "doctor", "say what is installed, which devices answer, and what is missing",
+        "  vramscope doctor",
+    )  # fmt: skip

@@ -1,0 +1,161 @@
+"""``vramscope plan``: what memory a model needs, against a card."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vramscope.cli import screen
+from vramscope.cli.main import BAD_INPUT, SHORT
+from vramscope.cli.session import make_plan, open_model, scenario, write_reports
+from vramscope.report.text import figure_text, range_text, size_text
+from vramscope.server.engine import Engine
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rich.console import Console
+
+    from vramscope.messages.model import ModelInfo
+    from vramscope.messages.planning import PlanInfo
+    from vramscope.plan.types import NodeRow, Plan
+
+BAR = 24
+"""Characters of a full bar."""
+
+SHOWN_AXES = 24
+"""Axes in the table; ``--json`` has them all."""
+
+
+def plan(arguments: argparse.Namespace) -> int:
+    """Prints the plan and writes its reports."""
+    engine, meter = Engine(), screen.Meter()
+    info = open_model(engine, arguments.model, screen.listener(meter))
+    made = make_plan(engine, scenario(arguments, info))
+    meter.clear()
+    written = write_reports(engine, arguments)
+    if arguments.json:
+        from vramscope.report.document import document
+
+        screen.print_json(document(info, made, engine.plan_made))
+    else:
+        out = screen.console()
+        show_plan(out, info, made)
+        _show_nodes(out, engine.plan_made, arguments.nodes)
+        for path in written:
+            out.print(f"wrote {path}")
+    return exit_code(made)
+
+
+def exit_code(made: PlanInfo) -> int:
+    """0 fits or unjudged, 1 does not fit, 2 refused."""
+    return {"does not fit": SHORT, "cannot be planned": BAD_INPUT}.get(made.verdict.kind, 0)
+
+
+def show_plan(out: Console, info: ModelInfo, made: PlanInfo) -> None:
+    """The whole plan as text."""
+    asked = made.scenario
+    words = [f"batch {asked.batch}"]
+    if info.contract is not None:
+        source = f" ({made.context_source})" if made.context_source else ""
+        words += [
+            f"prompt {asked.prompt}",
+            f"context {made.context}{source}",
+            f"KV capacity {made.kv_capacity}",
+        ]
+    out.print(f"{info.name}: {', '.join(words)}; planned in {made.milliseconds:.0f} ms")
+    _show_components(out, made)
+    _show_verdict(out, made)
+    _show_suggestions(out, made)
+    _show_axes(out, made)
+    for problem in made.problems:
+        if problem.text != made.verdict.sentence:
+            _show_problem(out, problem.severity, problem.text, problem.remedy, problem.node)
+
+
+def _show_components(out: Console, made: PlanInfo) -> None:
+    whole = made.verdict.available or made.total.bytes or 1
+    rows = [
+        (
+            item.name,
+            figure_text(item.figure),
+            item.figure.certainty,
+            _bar(item.figure.bytes, whole),
+            item.detail,
+        )
+        for item in made.components
+    ]
+    rows.append(("total", figure_text(made.total), made.total.certainty, _bar(made.total.bytes, whole), ""))
+    if made.verdict.available is not None:
+        name = made.scenario.card or "budget"
+        rows.append((name, size_text(made.verdict.available), "available", "█" * BAR, ""))
+    screen.table(out, "", ("component", "bytes", "known as", "share", "made of"), rows, right="1")
+
+
+def _bar(size: int | None, whole: int) -> str:
+    if size is None:
+        return "?"
+    eighths = min(size * BAR * 8 // whole, BAR * 8)
+    partial = " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+    full = "█" * (eighths // 8) + partial
+    return f"{full} >" if size > whole else full
+
+
+def _show_verdict(out: Console, made: PlanInfo) -> None:
+    verdict = made.verdict
+    style = {"fits": "bold green", "does not fit": "bold red", "cannot be planned": "bold red"}
+    out.print(verdict.sentence, style=style.get(verdict.kind, "bold"))
+    if verdict.blame:
+        out.print(f"  blame            {verdict.blame}")
+    if verdict.largest_context is not None:
+        out.print(f"  largest context  {verdict.largest_context:,} tokens fit at this batch")
+    if verdict.largest_batch is not None:
+        out.print(f"  largest batch    {verdict.largest_batch:,} sequences fit at this context")
+    for phase in made.phases:
+        peak = f", its peak at {phase.peak_node}" if phase.peak_node else ""
+        out.print(f"  {phase.name:<15}  activations {size_text(phase.arena_bytes)}{peak}")
+
+
+def _show_suggestions(out: Console, made: PlanInfo) -> None:
+    if made.suggestions:
+        rows = [(item.title, size_text(item.saves)) for item in made.suggestions]
+        screen.table(out, "What would save memory", ("change", "saves"), rows, right="1")
+
+
+def _show_axes(out: Console, made: PlanInfo) -> None:
+    rows = [
+        (axis.symbol, range_text(axis.low, axis.high), axis.certainty, axis.refused or axis.source)
+        for axis in made.axes[:SHOWN_AXES]
+    ]
+    if rows:
+        screen.table(out, "Symbolic axes", ("symbol", "extent", "known as", "because"), rows, right="1")
+    if len(made.axes) > SHOWN_AXES:
+        out.print(f"and {len(made.axes) - SHOWN_AXES} more axes (--json lists them)")
+
+
+def _show_problem(out: Console, severity: str, text: str, remedy: str, node: str) -> None:
+    where = f" (at node {node})" if node else ""
+    cure = f". {remedy}" if remedy else ""
+    out.print(f"{severity}: {text}{where}{cure}")
+
+
+def _show_nodes(out: Console, made: Plan, number: int) -> None:
+    for phase in made.phases if number else ():
+        largest = sorted(phase.nodes, key=_node_bytes, reverse=True)[:number]
+        rows = [
+            (
+                row.name,
+                row.operator,
+                row.kernel,
+                "unknown" if row.output_bytes.bytes is None else size_text(row.output_bytes.bytes),
+                size_text(row.workspace.bytes),
+                size_text(row.weight_bytes),
+                size_text(row.live_bytes),
+            )
+            for row in largest
+        ]
+        headings = ("node", "operator", "kernel", "output", "workspace", "weights", "live")
+        screen.table(out, f"Largest nodes of {phase.phase.value}", headings, rows, right="3456")
+
+
+def _node_bytes(row: NodeRow) -> int:
+    return row.output_bytes.known + row.workspace.bytes

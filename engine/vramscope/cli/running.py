@@ -1,0 +1,275 @@
+"""``vramscope run``: prefill, eager steps, capture, replays; or one run of a model that is no decoder."""
+
+from __future__ import annotations
+
+import sys
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from vramscope.cli import screen
+from vramscope.cli.session import make_plan, open_model, scenario
+from vramscope.errors import InputError
+from vramscope.messages.live import Empty, SnapshotInfo
+from vramscope.messages.planning import ScenarioInfo
+from vramscope.messages.running import (
+    CaptureInfo,
+    CountParams,
+    PrefillParams,
+    RunInfo,
+    RunModelInfo,
+    RunModelParams,
+    SamplingInfo,
+    VerifyInfo,
+)
+from vramscope.report.text import figure_text, rate_text, size_text
+from vramscope.server.engine import Engine
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rich.console import Console
+
+    from vramscope.messages.live import TokenInfo
+    from vramscope.messages.model import ModelInfo
+    from vramscope.server.listener import Listener
+
+SHOWN_DECLINES = 12
+"""Declines in the table; ``--json`` has them all."""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """The document of ``run --json`` for a decoder."""
+
+    model: str
+    scenario: ScenarioInfo
+    tokens: list[int]
+    text: str
+    prefill_milliseconds: float
+    """Loading the weights and the prompt's pass together."""
+    prefill: RunInfo
+    eager: RunInfo | None
+    capture: CaptureInfo | None
+    replay: RunInfo | None
+    verify: VerifyInfo | None
+    snapshot: SnapshotInfo
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the model and prints what happened."""
+    engine, meter = Engine(), screen.Meter()
+    try:
+        info = open_model(engine, arguments.model, screen.listener(meter))
+        if info.contract is None:
+            _run_plain(engine, info, arguments, meter)
+        else:
+            _run_decoder(engine, info, arguments, meter)
+    finally:
+        engine.close()
+    return 0
+
+
+def _run_plain(engine: Engine, info: ModelInfo, arguments: argparse.Namespace, meter: screen.Meter) -> None:
+    if arguments.prompt or arguments.tokens:
+        raise InputError(
+            f"a prompt for {info.name}",
+            "the model is no decoder",
+            "Leave --prompt and --tokens out: it runs on random inputs, which --seed chooses",
+        )
+    wanted = scenario(arguments, info)
+    params = RunModelParams(scenario=wanted, seed=arguments.seed)
+    result = engine.run_model(params, screen.listener(meter))
+    meter.clear()
+    if arguments.json:
+        screen.print_json(result)
+    else:
+        show_outputs(screen.console(), result)
+
+
+def show_outputs(out: Console, result: RunModelInfo) -> None:
+    """A row per output."""
+    rows = [
+        (
+            item.name,
+            item.dtype,
+            "×".join(map(str, item.shape)) or "scalar",
+            *(
+                "–" if number is None else f"{number:.6g}"
+                for number in (item.minimum, item.maximum, item.mean)
+            ),
+        )
+        for item in result.outputs
+    ]
+    headings = ("output", "type", "shape", "minimum", "maximum", "mean")
+    screen.table(out, f"Ran in {result.milliseconds:.1f} ms", headings, rows, right="345")
+
+
+def _run_decoder(engine: Engine, info: ModelInfo, arguments: argparse.Namespace, meter: screen.Meter) -> None:
+    wanted = _room_for_steps(scenario(arguments, info), info, arguments)
+    quiet = arguments.json
+    listener = screen.listener(meter) if quiet else screen.listener(meter, _streaming(info, meter))
+    params = PrefillParams(
+        scenario=wanted,
+        prompt=arguments.prompt,
+        tokens=arguments.tokens,
+        chat=arguments.chat,
+        sampling=SamplingInfo(
+            temperature=arguments.temperature,
+            top_k=arguments.top_k,
+            top_p=arguments.top_p,
+            seed=arguments.seed,
+        ),
+    )
+    eager = min(arguments.eager, arguments.steps) if arguments.capture else arguments.steps
+    outcome = generate(
+        engine, info, params, listener, eager=eager, steps=arguments.steps, verify=arguments.verify
+    )
+    meter.clear()
+    if quiet:
+        screen.print_json(outcome)
+        return
+    print()
+    show_outcome(screen.console(), outcome)
+
+
+def _room_for_steps(wanted: ScenarioInfo, info: ModelInfo, arguments: argparse.Namespace) -> ScenarioInfo:
+    """The context that was asked for, else the first one made long enough for the steps."""
+    if arguments.context is not None or info.contract is None:
+        return wanted
+    needed = wanted.context + arguments.steps
+    limit = info.contract.context_limit
+    if arguments.steps <= wanted.context // 2:
+        return wanted
+    return msgspec.structs.replace(wanted, context=needed if limit is None else min(needed, limit))
+
+
+def _streaming(info: ModelInfo, meter: screen.Meter) -> TokenPrinter:
+    def show(token: TokenInfo) -> None:
+        meter.clear()
+        said = token.text if info.has_tokenizer else " ".join(map(str, token.tokens)) + " "
+        sys.stdout.write(said)
+        sys.stdout.flush()
+
+    return show
+
+
+def generate(
+    engine: Engine,
+    info: ModelInfo,
+    params: PrefillParams,
+    listener: Listener,
+    *,
+    eager: int,
+    steps: int,
+    verify: int = 0,
+) -> Outcome:
+    """Prefill, ``eager`` steps, and when fewer than ``steps``: a capture and the rest as replays.
+
+    Where the capture is declined the rest runs eagerly too.
+    """
+    make_plan(engine, params.scenario)
+    started = perf_counter()
+    first = engine.prefill(params, listener)
+    milliseconds = (perf_counter() - started) * 1000
+    said = [first]
+    stepped = _steps(engine, eager, said, listener)
+    captured: CaptureInfo | None = None
+    replayed: RunInfo | None = None
+    if steps > eager and not said[-1].finished:
+        captured = engine.capture(Empty(), listener)
+        said.append(captured.run)
+        rest = steps - eager - 1
+        if captured.captured:
+            replayed = _replays(engine, rest, said, listener)
+        else:
+            stepped = _steps(engine, rest, said, listener) or stepped
+    verified = engine.verify(CountParams(count=verify), listener) if verify and captured else None
+    return Outcome(
+        model=info.path,
+        scenario=params.scenario,
+        tokens=[token for part in said for token in part.new_tokens],
+        text="".join(part.text for part in said),
+        prefill_milliseconds=milliseconds,
+        prefill=first,
+        eager=stepped,
+        capture=captured,
+        replay=replayed,
+        verify=verified,
+        snapshot=engine.snapshot(),
+    )
+
+
+def _steps(engine: Engine, count: int, said: list[RunInfo], listener: Listener) -> RunInfo | None:
+    if count < 1 or said[-1].finished:
+        return None
+    said.append(engine.step(CountParams(count=count), listener))
+    return said[-1]
+
+
+def _replays(engine: Engine, count: int, said: list[RunInfo], listener: Listener) -> RunInfo | None:
+    if count < 1 or said[-1].finished:
+        return None
+    said.append(engine.replay(CountParams(count=count), listener))
+    return said[-1]
+
+
+def show_outcome(out: Console, outcome: Outcome) -> None:
+    """What ran, how fast, and what it allocated."""
+    last, snapshot = outcome.replay or outcome.eager or outcome.prefill, outcome.snapshot
+    first = outcome.prefill
+    rows = [
+        ("prefill", f"{first.position} tokens in {outcome.prefill_milliseconds:,.0f} ms with loading"),
+        ("eager steps", f"{last.steps_eager} at {rate_text(last.tokens_per_second_eager)}"),
+        ("capture", _captured(outcome.capture)),
+        ("replays", f"{last.steps_replayed} at {rate_text(last.tokens_per_second_replay)}"),
+        ("allocations", f"{snapshot.allocations_last_step} in the last step"),
+        (
+            "kernel temporaries",
+            f"{figure_text(snapshot.kernel_temporaries)} beside the plan, in a measured step",
+        ),
+        ("device memory", f"{size_text(snapshot.allocated_bytes)}, peak {size_text(snapshot.peak_bytes)}"),
+        ("uploads", f"{snapshot.uploads}, {size_text(snapshot.upload_bytes)}"),
+        ("downloads", f"{snapshot.downloads}, {size_text(snapshot.download_bytes)}"),
+        (
+            "position",
+            f"{last.position} of {last.capacity} tokens{f'; {last.finished}' if last.finished else ''}",
+        ),
+    ]
+    if outcome.verify is not None:
+        rows.append(("verify", _verified(outcome.verify)))
+    screen.table(out, "", ("what", "outcome"), rows)
+    if outcome.capture is not None:
+        _show_declines(out, outcome.capture)
+
+
+def _captured(capture: CaptureInfo | None) -> str:
+    if capture is None:
+        return "not asked for"
+    graphs = sum(segment.captured for segment in capture.segments)
+    nodes = f"{capture.nodes_captured} of {capture.nodes_total} nodes"
+    if not capture.captured:
+        return "declined"
+    return f"{graphs} graph{'s' if graphs != 1 else ''}, {nodes}"
+
+
+def _verified(verify: VerifyInfo) -> str:
+    if verify.equal:
+        return f"{verify.steps} replays equal their eager steps"
+    return f"first differs at step {verify.first_difference} of {verify.steps}"
+
+
+def _show_declines(out: Console, capture: CaptureInfo) -> None:
+    rows = [
+        (item.node, item.operator, item.reason, item.remedy) for item in capture.declines[:SHOWN_DECLINES]
+    ]
+    if rows:
+        screen.table(out, "Not captured", ("node", "operator", "why", "remedy"), rows)
+    if len(capture.declines) > SHOWN_DECLINES:
+        out.print(f"and {len(capture.declines) - SHOWN_DECLINES} more (--json lists them)")
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    TokenPrinter = Callable[[TokenInfo], None]

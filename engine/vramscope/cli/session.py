@@ -1,0 +1,66 @@
+"""From options to an engine: opening a model or sample, the scenario, reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from vramscope.messages.model import OpenParams
+from vramscope.messages.planning import ExportParams, PlanParams
+from vramscope.server.listener import Listener
+
+if TYPE_CHECKING:
+    import argparse
+
+    from vramscope.messages.model import ModelInfo
+    from vramscope.messages.planning import PlanInfo, ScenarioInfo
+    from vramscope.server.engine import Engine
+
+
+def open_model(engine: Engine, name: str, listener: Listener) -> ModelInfo:
+    """Opens a path, or a bundled sample when nothing of that name is on the disk."""
+    if not Path(name).expanduser().exists() and is_sample(name):
+        return engine.open(OpenParams(sample=name), listener)
+    return engine.open(OpenParams(path=name), listener)
+
+
+def is_sample(name: str) -> bool:
+    """Whether a bundled sample is called so."""
+    from vramscope.build.samples import list_samples
+
+    return any(sample.name == name for sample in list_samples())
+
+
+def scenario(arguments: argparse.Namespace, info: ModelInfo) -> ScenarioInfo:
+    """The model's first scenario with everything replaced that the options give."""
+    given = {
+        "batch": arguments.batch,
+        "prompt": arguments.prompt_tokens,
+        "context": arguments.context,
+        "card": arguments.card or None,
+        "budget": arguments.budget,
+        "maxima": dict(arguments.max) or None,
+        "bucket_minimum": arguments.bucket_minimum,
+        "bucket_growing": arguments.growing or None,
+    }
+    return msgspec.structs.replace(
+        info.scenario, **{name: value for name, value in given.items() if value is not None}
+    )
+
+
+def make_plan(engine: Engine, wanted: ScenarioInfo) -> PlanInfo:
+    """Plans the open model."""
+    return engine.plan(PlanParams(scenario=wanted), Listener())
+
+
+def write_reports(engine: Engine, arguments: argparse.Namespace) -> list[Path]:
+    """Writes the reports that the options name."""
+    wanted = {"json": arguments.json_file, "csv": arguments.csv, "html": arguments.html}
+    written = []
+    for kind, path in wanted.items():
+        if path is not None:
+            engine.export(ExportParams(path=str(path), format=kind), Listener())
+            written.append(path)
+    return written

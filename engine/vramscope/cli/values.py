@@ -1,0 +1,89 @@
+"""What options of the command line mean: sizes, maxima of symbols, token ids, counts."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from fractions import Fraction
+
+UNITS = {
+    "": 1,
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "tb": 10**12,
+    "k": 2**10,
+    "m": 2**20,
+    "g": 2**30,
+    "t": 2**40,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+    "tib": 2**40,
+}
+"""Bytes of each unit: ``GB`` is decimal, ``GiB`` and ``G`` binary."""
+
+_SIZE = re.compile(r"\s*(\d+(?:[_,]\d{3})*|\d*\.\d+)\s*([a-zA-Z]*)\s*")
+
+
+def size(text: str) -> int:
+    """Bytes of ``8GiB``, ``24GB``, ``512M`` or a bare number; rounded down to a whole byte.
+
+    Raises:
+        argparse.ArgumentTypeError: it is no size.
+    """
+    found = _SIZE.fullmatch(text)
+    factor = UNITS.get(found[2].lower()) if found else None
+    if found is None or factor is None:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no size; write 8GiB, 24GB, 512MiB or a number of bytes"
+        )
+    return int(Fraction(re.sub("[_,]", "", found[1])) * factor)
+
+
+def maximum(text: str) -> tuple[str, int]:
+    """``SYMBOL=N`` as a pair.
+
+    Raises:
+        argparse.ArgumentTypeError: no ``=``, no symbol, or no whole number.
+    """
+    symbol, separator, extent = text.rpartition("=")
+    if not separator or not symbol or not extent.strip().isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no maximum; write SYMBOL=NUMBER, such as batch=4")
+    return symbol.strip(), int(extent)
+
+
+def tokens(text: str) -> list[int]:
+    """``1,2,3`` as token ids.
+
+    Raises:
+        argparse.ArgumentTypeError: something between the commas is no whole number.
+    """
+    parts = [part for part in re.split(r"[,\s]+", text.strip()) if part]
+    if not parts or not all(part.isdecimal() for part in parts):
+        raise argparse.ArgumentTypeError(f"{text!r} are no token ids; write whole numbers, such as 1,2,3")
+    return [int(part) for part in parts]
+
+
+def count(text: str) -> int:
+    """A whole number ≥ 0.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    if not text.strip().isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 up")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """A whole number ≥ 1.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    number = count(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is less than 1")
+    return number

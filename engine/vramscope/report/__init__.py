@@ -1,0 +1,1 @@
+"""Reports: a plan as JSON, CSV or one self-contained HTML page."""

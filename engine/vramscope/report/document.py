@@ -1,0 +1,129 @@
+"""A plan as one versioned document: the model, the plan, every weight, KV buffer, binding and node row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from vramscope.messages.model import ModelInfo
+from vramscope.messages.planning import BytesFigure, PlanInfo
+from vramscope.report.rows import COLUMNS, node_cells
+
+if TYPE_CHECKING:
+    from vramscope.plan.types import Plan
+
+FORMAT = "vramscope-plan"
+VERSION = 1
+"""Raised whenever a field changes its meaning."""
+
+
+class WeightItem(msgspec.Struct, frozen=True, kw_only=True):
+    """One stored weight."""
+
+    name: str
+    dtype: str
+    shape: list[int]
+    bytes: int
+    users: int
+    duplicate_of: str
+
+
+class KvItem(msgspec.Struct, frozen=True, kw_only=True):
+    """One KV buffer."""
+
+    layer: int
+    role: str
+    input: str
+    output: str
+    shape: list[int]
+    bytes: int
+    form: str
+    reason: str
+    shared: bool
+
+
+class BindingItem(msgspec.Struct, frozen=True, kw_only=True):
+    """One graph input or output that lives for the session."""
+
+    name: str
+    direction: str
+    shape: list[int]
+    figure: BytesFigure
+
+
+class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything; ``nodes`` maps a phase's name to rows in the order of ``node_columns``."""
+
+    format: str
+    version: int
+    model: ModelInfo
+    plan: PlanInfo
+    weights: list[WeightItem]
+    kv: list[KvItem]
+    bindings: list[BindingItem]
+    node_columns: list[str]
+    nodes: dict[str, list[tuple[int | str | None, ...]]]
+
+
+def document(model: ModelInfo, info: PlanInfo, plan: Plan) -> PlanDocument:
+    """The document of one plan; unknown bytes of a node are null."""
+    return PlanDocument(
+        format=FORMAT,
+        version=VERSION,
+        model=model,
+        plan=info,
+        weights=_weights(plan),
+        kv=_kv(plan),
+        bindings=_bindings(plan),
+        node_columns=list(COLUMNS),
+        nodes={
+            phase.phase.value: [
+                tuple(None if cell == -1 else cell for cell in node_cells(row)) for row in phase.nodes
+            ]
+            for phase in plan.phases
+        },
+    )
+
+
+def _weights(plan: Plan) -> list[WeightItem]:
+    return [
+        WeightItem(
+            name=row.name,
+            dtype=row.dtype,
+            shape=list(row.shape),
+            bytes=row.bytes,
+            users=row.users,
+            duplicate_of=row.duplicate_of,
+        )
+        for row in plan.weights.rows
+    ]
+
+
+def _kv(plan: Plan) -> list[KvItem]:
+    return [
+        KvItem(
+            layer=row.layer,
+            role=row.role,
+            input=row.input,
+            output=row.output,
+            shape=list(row.shape),
+            bytes=row.bytes,
+            form=row.form,
+            reason=row.reason,
+            shared=row.shared,
+        )
+        for row in plan.kv.rows
+    ]
+
+
+def _bindings(plan: Plan) -> list[BindingItem]:
+    return [
+        BindingItem(
+            name=row.name,
+            direction=row.direction,
+            shape=list(row.shape),
+            figure=BytesFigure(bytes=row.figure.bytes, certainty=row.figure.certainty.value),
+        )
+        for row in plan.bindings
+    ]

@@ -1,0 +1,96 @@
+"""Node rows of a planned phase as columns, for the protocol's tables, CSV and HTML alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vramscope.messages.columns import CHUNK_ROWS, Column, TableChunk, integer_column, text_column
+from vramscope.plan.types import Bounded, Exact, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from vramscope.plan.types import NodeRow, Plan
+
+INTEGERS = ("step", "weight_bytes", "output_bytes", "workspace_bytes", "live_bytes")
+"""Columns of integers; −1 stands for unknown."""
+
+COLUMNS = (
+    "step",
+    "name",
+    "operator",
+    "domain",
+    "scope",
+    "kernel",
+    "input_shapes",
+    "output_shapes",
+    "certainty",
+    "weight_bytes",
+    "output_bytes",
+    "workspace_bytes",
+    "live_bytes",
+)
+"""The columns in order."""
+
+Cell = int | str
+
+
+def shape_text(resolved: Exact | Bounded | Refused) -> str:
+    """A shape as text: ``1×≤256×64`` with ``≤`` at a ceiling, ``scalar`` for rank 0, ``?(s)`` if refused."""
+    if isinstance(resolved, Refused):
+        return f"?({resolved.symbol})"
+    ceilings = {axis for axis, _ in resolved.applied} if isinstance(resolved, Bounded) else set()
+    extents = [
+        f"≤{extent}" if axis in ceilings else str(extent) for axis, extent in enumerate(resolved.shape)
+    ]
+    return "×".join(extents) or "scalar"
+
+
+def node_cells(row: NodeRow) -> tuple[Cell, ...]:
+    """One row in the order of :data:`COLUMNS`."""
+    return (
+        row.step,
+        row.name,
+        row.operator,
+        row.domain,
+        "/".join(row.scope),
+        row.kernel,
+        ", ".join(map(shape_text, row.inputs)),
+        ", ".join(map(shape_text, row.outputs)),
+        row.output_bytes.certainty.value,
+        row.weight_bytes,
+        -1 if row.output_bytes.bytes is None else row.output_bytes.bytes,
+        row.workspace.bytes,
+        row.live_bytes,
+    )
+
+
+def node_columns(rows: Sequence[NodeRow]) -> list[Column]:
+    """Rows as columns of :data:`COLUMNS`."""
+    cells = [node_cells(row) for row in rows]
+    return [_column(name, [row[index] for row in cells]) for index, name in enumerate(COLUMNS)]
+
+
+def _column(name: str, values: list[Cell]) -> Column:
+    if name in INTEGERS:
+        return integer_column(name, map(int, values))
+    return text_column(name, map(str, values))
+
+
+def node_tables(plan: Plan, ticket: int) -> Iterator[TableChunk]:
+    """Every phase as table ``nodes:prefill``, ``nodes:decode`` or ``nodes:run``, in chunks."""
+    for phase in plan.phases:
+        yield from _chunks(f"nodes:{phase.phase.value}", phase.nodes, ticket)
+
+
+def _chunks(table: str, rows: Sequence[NodeRow], ticket: int) -> Iterator[TableChunk]:
+    for start in range(0, max(len(rows), 1), CHUNK_ROWS):
+        part = rows[start : start + CHUNK_ROWS]
+        yield TableChunk(
+            table=table,
+            ticket=ticket,
+            start=start,
+            rows=len(part),
+            columns=node_columns(part),
+            last=start + CHUNK_ROWS >= len(rows),
+        )

@@ -1,0 +1,236 @@
+"""The engine behind both doors: what the server answers and the command line prints.
+
+One object owns the open model, its plan and its generation; every method takes a message's parameters and a
+listener and returns a message. All methods are called from one thread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from vramscope.errors import InputError, ModelFileError, VramscopeError
+from vramscope.messages.live import Empty
+from vramscope.messages.running import OutputInfo, RunModelInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vramscope.decode.types import Sampling
+    from vramscope.graph.model import Model
+    from vramscope.messages.columns import TableChunk
+    from vramscope.messages.live import SnapshotInfo
+    from vramscope.messages.model import ModelInfo, OpenParams
+    from vramscope.messages.planning import ExportParams, PlanInfo, PlanParams
+    from vramscope.messages.running import (
+        CaptureInfo,
+        CountParams,
+        PrefillParams,
+        RunInfo,
+        RunModelParams,
+        VerifyInfo,
+    )
+    from vramscope.plan.planner import Planner
+    from vramscope.plan.types import Plan, Scenario
+    from vramscope.server.generation import Generation
+    from vramscope.server.listener import Listener
+
+
+class Engine:
+    """The open model, its plan and its generation. A request that fails leaves all three as they were."""
+
+    def __init__(self) -> None:
+        """Starts with nothing open."""
+        self._planner: Planner | None = None
+        self._info: ModelInfo | None = None
+        self._plan: Plan | None = None
+        self._plan_info: PlanInfo | None = None
+        self._generation: Generation | None = None
+
+    @property
+    def model(self) -> Model:
+        """The open model.
+
+        Raises:
+            InputError: none is open.
+        """
+        return self._open_planner().model
+
+    def _open_planner(self) -> Planner:
+        if self._planner is None:
+            raise InputError("this request", "no model is open", "Open a model first")
+        return self._planner
+
+    @property
+    def plan_made(self) -> Plan:
+        """The newest plan.
+
+        Raises:
+            InputError: nothing was planned yet.
+        """
+        if self._plan is None:
+            raise InputError("this request", "nothing is planned yet", "Plan the open model first")
+        return self._plan
+
+    def open(self, params: OpenParams, listener: Listener) -> ModelInfo:
+        """Opens a file, a folder or a bundled sample in the place of the open model."""
+        from vramscope.api import open_path
+        from vramscope.plan.planner import Planner
+        from vramscope.server.convert import model_info
+
+        path = self._path(params, listener)
+        model = open_path(path, progress=listener.progress, cancel=listener.cancel)
+        info = model_info(model)
+        self.close()
+        self._planner, self._info = Planner(model), info
+        self._plan = self._plan_info = None
+        return info
+
+    def _path(self, params: OpenParams, listener: Listener) -> Path:
+        if bool(params.path) == bool(params.sample):
+            raise ModelFileError("what to open", "give either a path or a sample's name")
+        if params.path:
+            return Path(params.path).expanduser()
+        from vramscope.build.samples import sample_folder
+
+        return sample_folder(params.sample, progress=listener.progress, cancel=listener.cancel)
+
+    def plan(self, params: PlanParams, _listener: Listener) -> PlanInfo:
+        """Plans the open model; the node rows are in :meth:`node_tables`."""
+        from vramscope.server.convert import scenario_of
+
+        return self._make_plan(scenario_of(params.scenario))
+
+    def _make_plan(self, scenario: Scenario) -> PlanInfo:
+        from vramscope.plan.suggest import suggestions
+        from vramscope.server.convert import plan_info
+
+        planner = self._open_planner()
+        started = perf_counter()
+        plan = planner.plan(scenario)
+        milliseconds = (perf_counter() - started) * 1000
+        ticket = self._plan_info.ticket + 1 if self._plan_info else 1
+        info = plan_info(
+            plan, planner.model.problems, suggestions(planner, plan), ticket=ticket, milliseconds=milliseconds
+        )
+        self._plan, self._plan_info = plan, info
+        return info
+
+    def node_tables(self) -> Iterator[TableChunk]:
+        """The node rows of the newest plan."""
+        from vramscope.report.rows import node_tables
+
+        ticket = self._plan_info.ticket if self._plan_info else 0
+        yield from node_tables(self.plan_made, ticket)
+
+    def _plan_for(self, scenario: Scenario) -> Plan:
+        if self._plan is None or self._plan.scenario != scenario:
+            self._make_plan(scenario)
+        return self.plan_made.require()
+
+    def prefill(self, params: PrefillParams, listener: Listener) -> RunInfo:
+        """Starts a generation; loads the weights unless the same plan is loaded already."""
+        from vramscope.decode.tokenizer import load_tokenizer
+        from vramscope.server.convert import scenario_of
+        from vramscope.server.generation import prompt_tokens, sampling_of
+
+        if self.model.contract is None:
+            raise InputError(
+                f"{self.model.path.name}", "it is no decoder: it has no tokens in and no logits out",
+                "Run it on inputs instead (run_model)",
+            )  # fmt: skip
+        tokenizer = load_tokenizer(self.model.folder)
+        tokens = prompt_tokens(params, self.model, tokenizer)
+        scenario = scenario_of(params.scenario)
+        if len(tokens) > scenario.prompt:
+            scenario = replace(scenario, prompt=len(tokens))
+        generation = self._generation_for(self._plan_for(scenario), sampling_of(params.sampling), listener)
+        return generation.prefill(tokens, listener)
+
+    def _generation_for(self, plan: Plan, sampling: Sampling, listener: Listener) -> Generation:
+        from vramscope.decode.tokenizer import load_tokenizer
+        from vramscope.server.generation import Generation
+
+        held = self._generation
+        if held is not None and held.plan.scenario == plan.scenario and held.sampling == sampling:
+            return held
+        self._release()
+        generation = Generation(self.model, plan, sampling, load_tokenizer(self.model.folder))
+        try:
+            generation.load(listener)
+        except BaseException:
+            generation.close()
+            raise
+        self._generation = generation
+        return generation
+
+    def _running(self) -> Generation:
+        if self._generation is None:
+            raise InputError("this request", "no generation has begun", "Prefill a prompt first")
+        return self._generation
+
+    def step(self, params: CountParams, listener: Listener) -> RunInfo:
+        """Eager steps."""
+        return self._running().step(_positive(params.count), listener)
+
+    def capture(self, _params: Empty, listener: Listener) -> CaptureInfo:
+        """Captures the decode step."""
+        return self._running().capture(listener)
+
+    def replay(self, params: CountParams, listener: Listener) -> RunInfo:
+        """Replays the captured step."""
+        return self._running().replay(_positive(params.count), listener)
+
+    def verify(self, params: CountParams, listener: Listener) -> VerifyInfo:
+        """Compares replay with eager."""
+        return self._running().verify(_positive(params.count), listener)
+
+    def reset(self, _params: Empty, listener: Listener) -> RunInfo:
+        """Back to before the prompt."""
+        return self._running().reset(listener)
+
+    def run_model(self, params: RunModelParams, listener: Listener) -> RunModelInfo:
+        """Runs a model that is no decoder on seeded random inputs."""
+        from vramscope.run.plain import run_plain
+        from vramscope.server.convert import scenario_of
+        from vramscope.server.live import output_info
+
+        plan = self._plan_for(scenario_of(params.scenario))
+        started = perf_counter()
+        outputs = run_plain(self.model, plan, seed=params.seed, events=listener.event, cancel=listener.cancel)
+        milliseconds = (perf_counter() - started) * 1000
+        found: list[OutputInfo] = [output_info(name, array) for name, array in outputs]
+        return RunModelInfo(outputs=found, milliseconds=milliseconds)
+
+    def snapshot(self) -> SnapshotInfo:
+        """Everything live about the generation; all zero before there is one."""
+        from vramscope.server.live import EMPTY_SNAPSHOT
+
+        return EMPTY_SNAPSHOT if self._generation is None else self._generation.snapshot()
+
+    def export(self, params: ExportParams, _listener: Listener) -> Empty:
+        """Writes the newest plan as a report."""
+        from vramscope.report.write import write_report
+
+        plan = self.plan_made
+        if self._info is None or self._plan_info is None:
+            raise VramscopeError("export", "nothing is planned yet")
+        write_report(Path(params.path).expanduser(), params.format, self._info, self._plan_info, plan)
+        return Empty()
+
+    def _release(self) -> None:
+        if self._generation is not None:
+            self._generation.close()
+            self._generation = None
+
+    def close(self) -> None:
+        """Gives back what the generation holds."""
+        self._release()
+
+
+def _positive(count: int) -> int:
+    if count < 1:
+        raise InputError("the count", f"{count} is not at least 1")
+    return count

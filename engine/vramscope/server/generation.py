@@ -1,0 +1,178 @@
+"""One generation: a decoder, its tokenizer, and the tokens and text it has produced."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vramscope.decode.decoder import Decoder
+from vramscope.decode.types import Sampling
+from vramscope.errors import InputError, NeverCapturedError
+from vramscope.messages.live import SnapshotInfo, TokenInfo
+from vramscope.server.listener import Listener
+from vramscope.server.live import capture_info, run_info, snapshot_info, verify_info
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vramscope.decode.tokenizer import TextStream, Tokenizer
+    from vramscope.decode.types import StepResult
+    from vramscope.graph.model import Model
+    from vramscope.messages.running import CaptureInfo, PrefillParams, RunInfo, SamplingInfo, VerifyInfo
+    from vramscope.plan.types import Plan
+    from vramscope.run.events import CancelCheck, Event
+
+
+def sampling_of(info: SamplingInfo) -> Sampling:
+    """How the next token is chosen."""
+    return Sampling(info.temperature, info.top_k, info.top_p, info.seed)
+
+
+def prompt_tokens(params: PrefillParams, model: Model, tokenizer: Tokenizer | None) -> list[int]:
+    """The prompt as token ids.
+
+    Raises:
+        InputError: neither text nor ids, text without a tokenizer, or an id outside the vocabulary.
+    """
+    if params.tokens:
+        return _checked_tokens(params.tokens, model)
+    if not params.prompt:
+        raise InputError("the prompt", "it is empty", "Give a text, or token ids")
+    if tokenizer is None:
+        raise InputError(
+            "the prompt",
+            f"{model.folder} has no tokenizer.json, so text cannot become token ids",
+            "Give token ids instead (--tokens 1,2,3), or put tokenizer.json beside the model",
+        )
+    text = tokenizer.chat([{"role": "user", "content": params.prompt}]) if params.chat else params.prompt
+    return _checked_tokens(tokenizer.encode(text), model)
+
+
+def _checked_tokens(tokens: list[int], model: Model) -> list[int]:
+    vocabulary = model.contract.vocabulary if model.contract else 0
+    for token in tokens:
+        if token < 0 or (vocabulary and token >= vocabulary):
+            raise InputError(
+                f"token id {token}", f"the vocabulary of {model.folder.name} is 0 to {vocabulary - 1}"
+            )
+    if not tokens:
+        raise InputError("the prompt", "it has no tokens", "Give a longer text, or token ids")
+    return tokens
+
+
+class Generation:
+    """Owns a decoder. Every method is called from the thread that owns the device."""
+
+    def __init__(self, model: Model, plan: Plan, sampling: Sampling, tokenizer: Tokenizer | None) -> None:
+        """Makes the decoder; nothing is loaded yet."""
+        self.plan = plan
+        self.sampling = sampling
+        self._tokenizer = tokenizer
+        self._listener = Listener()
+        self._decoder = Decoder(model, plan, events=self._tell, sampling=sampling)
+        self._stream: TextStream | None = None
+        self._finished = ""
+        self._produced = 0
+
+    def _tell(self, event: Event) -> None:
+        self._listener.event(event)
+
+    def load(self, listener: Listener) -> None:
+        """Reserves memory and loads the weights."""
+        self._listener = listener
+        self._decoder.load(listener.progress, self._watching(listener))
+
+    def prefill(self, tokens: list[int], listener: Listener) -> RunInfo:
+        """Starts over with a prompt, the same for every sequence."""
+        self._begin(listener)
+        prompts = [tokens] * self.plan.scenario.batch
+        result = self._decoder.prefill(prompts, self._watching(listener))
+        return self._ended([self._said(result)])
+
+    def _begin(self, listener: Listener) -> None:
+        self._listener = listener
+        self._decoder.reset()
+        self._stream = self._tokenizer.stream() if self._tokenizer else None
+        self._finished, self._produced = "", 0
+
+    def step(self, count: int, listener: Listener) -> RunInfo:
+        """Up to ``count`` eager steps; fewer when generation ends."""
+        return self._several(self._decoder.step, count, listener)
+
+    def replay(self, count: int, listener: Listener) -> RunInfo:
+        """Up to ``count`` replays of the captured step; fewer when generation ends.
+
+        Raises:
+            NeverCapturedError: nothing is captured.
+        """
+        return self._several(self._decoder.replay, count, listener)
+
+    def _several(self, one: Callable[[CancelCheck], StepResult], count: int, listener: Listener) -> RunInfo:
+        self._listener = listener
+        said: list[TokenInfo] = []
+        while len(said) < count and not self._finished:
+            listener.cancel()
+            said.append(self._said(one(listener.cancel)))
+            listener.snapshot(self.snapshot, final=False)
+        return self._ended(said)
+
+    def capture(self, listener: Listener) -> CaptureInfo:
+        """Captures the decode step, which is itself a step."""
+        self._listener = listener
+        if self._finished:
+            raise NeverCapturedError(
+                "capture", f"generation ended: {self._finished}", "Prefill a prompt and capture then"
+            )
+        report, result = self._decoder.capture(listener.cancel)
+        return capture_info(report, self._ended([self._said(result)]))
+
+    def verify(self, count: int, listener: Listener) -> VerifyInfo:
+        """Compares ``count`` replayed steps with eager ones."""
+        self._listener = listener
+        report = self._decoder.verify(count, listener.cancel)
+        return verify_info(report, self._ended([]))
+
+    def reset(self, listener: Listener) -> RunInfo:
+        """Back to before the prompt; memory and weights stay."""
+        self._begin(listener)
+        return self._ended([])
+
+    def close(self) -> None:
+        """Gives back everything."""
+        self._decoder.close()
+
+    def _said(self, result: StepResult) -> TokenInfo:
+        """Tells the tokens of one step and remembers how it ended."""
+        self._finished = result.finished
+        token = TokenInfo(
+            step=self._produced,
+            tokens=list(result.tokens),
+            text=self._stream.push(result.tokens[0]) if self._stream else "",
+            replayed=result.replayed,
+            milliseconds=result.seconds * 1000,
+        )
+        self._produced += 1
+        self._listener.token(token)
+        return token
+
+    def _ended(self, said: list[TokenInfo]) -> RunInfo:
+        self._listener.snapshot(self.snapshot, final=True)
+        return run_info(
+            self._decoder.snapshot(),
+            batch=self.plan.scenario.batch,
+            finished=self._finished,
+            tokens=[token.tokens[0] for token in said],
+            text="".join(token.text for token in said),
+        )
+
+    def snapshot(self) -> SnapshotInfo:
+        """Everything live; its number and time are the publisher's to give."""
+        return snapshot_info(self._decoder.snapshot(), finished=self._finished, sequence=0, seconds=0.0)
+
+    def _watching(self, listener: Listener) -> CancelCheck:
+        """A cancel check that also offers a snapshot: loading and prefill are long."""
+
+        def check() -> None:
+            listener.cancel()
+            listener.snapshot(self.snapshot, final=False)
+
+        return check

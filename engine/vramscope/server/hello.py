@@ -1,0 +1,76 @@
+"""Who answers: versions, devices, cards and samples."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+from vramscope.errors import ProtocolError
+from vramscope.messages.model import CardInfo, DeviceInfo, Hello, HelloParams, SampleInfo
+from vramscope.protocol import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def engine_version() -> str:
+    """The installed version, or ``unknown`` in a source tree that was never installed."""
+    try:
+        return version("vramscope")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def hello(params: HelloParams) -> Hello:
+    """Answers a client that speaks this version.
+
+    Raises:
+        ProtocolError: it speaks another one.
+    """
+    if params.version != VERSION:
+        raise ProtocolError(
+            f"protocol version {params.version}",
+            f"this engine speaks version {VERSION}",
+            "Install the same version of VRAMScope on both sides",
+        )
+    return Hello(
+        version=VERSION,
+        engine_version=engine_version(),
+        python=platform.python_version(),
+        process=os.getpid(),
+        devices=devices(),
+        cards=cards(),
+        samples=samples(),
+    )
+
+
+def devices() -> list[DeviceInfo]:
+    """The devices the engine can run on."""
+    return [DeviceInfo(name="host", available=True, detail=f"NumPy on {platform.machine()}")]
+
+
+def cards() -> list[CardInfo]:
+    """The catalogue."""
+    from vramscope.plan.cards import load_cards
+
+    return [
+        CardInfo(
+            name=card.name,
+            architecture=card.architecture,
+            memory_bytes=card.memory_bytes,
+            bandwidth_bytes_per_second=card.bandwidth_bytes_per_second,
+        )
+        for card in load_cards()
+    ]
+
+
+def samples() -> list[SampleInfo]:
+    """The bundled samples."""
+    from vramscope.build.samples import list_samples
+
+    found: Sequence[SampleInfo] = [
+        SampleInfo(name=item.name, title=item.title, shows=item.shows) for item in list_samples()
+    ]
+    return list(found)

@@ -1,0 +1,188 @@
+"""Engine types to messages: events, snapshots, steps, captures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vramscope.messages.live import CounterInfo, EventInfo, SlotInfo, SnapshotInfo
+from vramscope.messages.planning import BytesFigure, ComponentInfo
+from vramscope.messages.running import CaptureInfo, DeclineInfo, OutputInfo, RunInfo, SegmentInfo, VerifyInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vramscope.decode.types import DecodeSnapshot, SlotState, VerifyReport
+    from vramscope.devices.ledger import Counters
+    from vramscope.graph.model import Array
+    from vramscope.run.capture import CaptureReport
+    from vramscope.run.events import Event
+
+NOTHING_MEASURED = BytesFigure(bytes=None, certainty="unknown")
+
+EMPTY_SNAPSHOT = SnapshotInfo(
+    sequence=0,
+    seconds=0.0,
+    state="idle",
+    position=0,
+    capacity=0,
+    steps_eager=0,
+    steps_replayed=0,
+    allocations_last_step=0,
+    allocated_bytes=0,
+    peak_bytes=0,
+    budget=None,
+    counters=[],
+    kernel_temporaries=NOTHING_MEASURED,
+    uploads=0,
+    upload_bytes=0,
+    downloads=0,
+    download_bytes=0,
+    slots=[],
+    measured=[],
+)
+"""Before anything ran."""
+
+
+def event_info(event: Event, sequence: int) -> EventInfo:
+    """One event with its number."""
+    return EventInfo(
+        sequence=sequence,
+        seconds=event.seconds,
+        kind=event.kind.value,
+        step=event.step,
+        subject=event.subject,
+        text=event.text,
+        bytes=event.bytes,
+        component=event.component,
+    )
+
+
+def snapshot_info(snapshot: DecodeSnapshot, *, finished: str, sequence: int, seconds: float) -> SnapshotInfo:
+    """Everything live about a decode session."""
+    return SnapshotInfo(
+        sequence=sequence,
+        seconds=seconds,
+        state="finished" if finished else snapshot.state.value,
+        position=snapshot.position,
+        capacity=snapshot.capacity,
+        steps_eager=snapshot.steps_eager,
+        steps_replayed=snapshot.steps_replayed,
+        allocations_last_step=snapshot.allocations_last_step,
+        allocated_bytes=snapshot.total.current_bytes,
+        peak_bytes=snapshot.total.peak_bytes,
+        budget=snapshot.budget,
+        counters=[_counter(name, item) for name, item in snapshot.components.items()],
+        kernel_temporaries=BytesFigure(
+            bytes=snapshot.kernel_temporaries.bytes, certainty=snapshot.kernel_temporaries.certainty.value
+        ),
+        uploads=snapshot.transfers.uploads,
+        upload_bytes=snapshot.transfers.upload_bytes,
+        downloads=snapshot.transfers.downloads,
+        download_bytes=snapshot.transfers.download_bytes,
+        slots=[_slot(slot) for slot in snapshot.slots],
+        measured=[_measured(name, item) for name, item in snapshot.components.items()],
+    )
+
+
+def _counter(name: str, counters: Counters) -> CounterInfo:
+    return CounterInfo(
+        component=name,
+        current_bytes=counters.current_bytes,
+        peak_bytes=counters.peak_bytes,
+        total_bytes=counters.total_bytes,
+        current_count=counters.current_count,
+        peak_count=counters.peak_count,
+        total_count=counters.total_count,
+    )
+
+
+def _measured(name: str, counters: Counters) -> ComponentInfo:
+    return ComponentInfo(
+        name=name,
+        figure=BytesFigure(bytes=counters.current_bytes, certainty="measured"),
+        detail=f"{counters.current_count} allocations, peak {counters.peak_bytes:,} bytes",
+    )
+
+
+def _slot(slot: SlotState) -> SlotInfo:
+    return SlotInfo(
+        name=slot.name,
+        state=slot.state,
+        segments=slot.segments,
+        replays=slot.replays,
+        invalidations=slot.invalidations,
+        last_cause=slot.last_cause,
+    )
+
+
+def run_info(
+    snapshot: DecodeSnapshot, *, batch: int, finished: str, tokens: Sequence[int], text: str
+) -> RunInfo:
+    """Where a run stands, and what one request produced."""
+    return RunInfo(
+        state="finished" if finished else snapshot.state.value,
+        position=snapshot.position,
+        capacity=snapshot.capacity,
+        new_tokens=list(tokens),
+        text=text,
+        steps_eager=snapshot.steps_eager,
+        steps_replayed=snapshot.steps_replayed,
+        tokens_per_second_eager=_rate(snapshot.steps_eager * batch, snapshot.seconds_eager),
+        tokens_per_second_replay=_rate(snapshot.steps_replayed * batch, snapshot.seconds_replayed),
+        finished=finished,
+    )
+
+
+def _rate(tokens: int, seconds: float) -> float | None:
+    return tokens / seconds if tokens and seconds > 0 else None
+
+
+def capture_info(report: CaptureReport, run: RunInfo) -> CaptureInfo:
+    """What was captured, what was not and why."""
+    return CaptureInfo(
+        captured=report.captured,
+        segments=[
+            SegmentInfo(start=item.start, end=item.end, captured=item.captured) for item in report.segments
+        ],
+        declines=[
+            DeclineInfo(
+                node=item.node,
+                operator=f"{item.domain or 'ai.onnx'}::{item.operator}",
+                seam="" if item.seam is None else item.seam.value,
+                reason=item.reason,
+                remedy=item.remedy,
+                step=item.step,
+            )
+            for item in report.declines
+        ],
+        nodes_captured=sum(item.end - item.start for item in report.segments if item.captured),
+        nodes_total=sum(item.end - item.start for item in report.segments),
+        run=run,
+    )
+
+
+def verify_info(report: VerifyReport, run: RunInfo) -> VerifyInfo:
+    """Replay beside eager."""
+    return VerifyInfo(
+        equal=report.equal,
+        steps=report.steps,
+        first_difference=report.first_difference,
+        largest_logit_difference=report.largest_logit_difference,
+        run=run,
+    )
+
+
+def output_info(name: str, array: Array) -> OutputInfo:
+    """One output summarised; no minimum, maximum and mean for what has no order or no finite element."""
+    import numpy as np
+
+    numbers = array.astype(np.float64).ravel() if array.dtype.kind not in "OSUc" else np.empty(0)
+    known = numbers[np.isfinite(numbers)]
+    return OutputInfo(
+        name=name,
+        dtype=str(array.dtype),
+        shape=list(array.shape),
+        minimum=float(known.min()) if known.size else None,
+        maximum=float(known.max()) if known.size else None,
+        mean=float(known.mean()) if known.size else None,
+    )

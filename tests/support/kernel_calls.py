@@ -1,4 +1,4 @@
-"""One kernel run with exactly the workspace its estimator asks for, and the same node on onnxruntime."""
+"""One attention or control-flow kernel with exactly the workspace it asks for; the node on onnxruntime."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from onnx import helper
 from vramscope.graph.dtypes import ElementType, from_numpy
 from vramscope.graph.model import Node
 from vramscope.ops.call import Call
+from vramscope.ops.kernels import attention, control, grouped, multihead, rotary
 from vramscope.ops.spec import ABSENT_META, NO_WORKSPACE, TensorMeta, WorkspaceQuery
-from vramscope.ops.table import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from vramscope.ops.spec import WorkspaceRequirement
 
 Tensors = np.ndarray[Any, Any]
+FAMILIES = (attention, control, grouped, multihead, rotary)
+TABLE = {(row.domain, row.name): row for family in FAMILIES for row in family.SPECS}
 
 
 @dataclass(frozen=True)

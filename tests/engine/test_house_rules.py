@@ -57,7 +57,7 @@ def _walk() -> list[Path]:
         names[:] = [
             name for name in names if name not in ignored | {".git"} and not name.endswith(".egg-info")
         ]
-        found.extend(Path(folder, name) for name in files)
+        found.extend(Path(folder, name) for name in files if name not in ignored)
     return found
 
 

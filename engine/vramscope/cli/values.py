@@ -24,7 +24,7 @@ UNITS = {
 }
 """Bytes of each unit: ``GB`` is decimal, ``GiB`` and ``G`` binary."""
 
-_SIZE = re.compile(r"\s*(\d+(?:[_,]\d{3})*|\d*\.\d+)\s*([a-zA-Z]*)\s*")
+_SIZE = re.compile(r"\s*([0-9]+(?:[_,][0-9]{3})*|[0-9]*\.[0-9]+)\s*([a-zA-Z]*)\s*")
 
 
 def size(text: str) -> int:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from vramscope.errors import ModelFileError, ModelGraphError
 from vramscope.graph.compile import Compilation, compile_graph
+from vramscope.graph.contract import Origin, decoder_contract
 from vramscope.graph.dtypes import ElementType
 from vramscope.graph.external import ExternalFiles
 from vramscope.graph.infer import infer_shapes
@@ -156,15 +157,17 @@ def _compiled(
         lambda done: opening.report("compile", done, opening.nodes),
     )
     program = compile_graph(model.graph, shared)
-    opening.problems.extend([*state.problems, *_remarks(shared, state)])
     located = opening.located
+    producer = " ".join(part for part in (model.producer_name, model.producer_version) if part)
+    contract, notes = decoder_contract(program, Origin(producer, located.settings, located.generation))
+    opening.problems.extend([*state.problems, *_remarks(shared, state), *notes])
     return Model(
         located.file,
         located.folder,
-        " ".join(part for part in (model.producer_name, model.producer_version) if part),
+        producer,
         MappingProxyType(dict(opsets)),
         program,
-        None,
+        contract,
         tuple(dict.fromkeys(opening.problems)),
         MappingProxyType(dict(located.settings)),
     )

@@ -1,114 +1,24 @@
-"""``vramscope sample smollm2``: SmolLM2-135M-Instruct as an ONNX decoder folder, made from its GGUF file."""
+"""A Llama-shaped GGUF file as an ONNX decoder folder of our own making."""
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gguf import GGUFReader
 
 from vramscope.build.config import DecoderConfig, Rope
-from vramscope.build.decoder import MODEL_FILE, Filling, write_folder
 from vramscope.build.decoder_graph import precision_named, write_decoder
-from vramscope.build.fetch import GGUF, default_cache, fetch_smollm2
-from vramscope.build.genai import CONFIG_FILE
+from vramscope.build.folder import Filling, write_folder
+from vramscope.build.genai import write_genai_config
 from vramscope.build.gguf_tokenizer import build_tokenizer, field, whole, write_gguf_tokenizer
 from vramscope.build.gguf_weights import gguf_fill
 from vramscope.build.work import in_background, never, silent
-from vramscope.build.writer import DATA_FILE
-from vramscope.errors import InputError, ModelFileError
+from vramscope.errors import ModelFileError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from vramscope.build.work import Cancel, Progress
-
-PRECISIONS = ("fp32", "fp16", "q4")
-"""What SmolLM2 can be exported as; q4 keeps the file's own blocks, the others dequantise them."""
-
-STAMP_FILE = "export.json"
-REVISION = 1
-"""Raised when the exported bytes change, so that an older folder in a cache is made anew."""
-
-_FILES = (MODEL_FILE, DATA_FILE, CONFIG_FILE, "tokenizer.json", "tokenizer_config.json")
-
-
-def export_smollm2(
-    out: Path | None = None,
-    precision: str = "fp32",
-    *,
-    cache: Path | None = None,
-    progress: Progress = silent,
-    cancel: Cancel = never,
-) -> Path:
-    """SmolLM2's folder in ``precision``: a complete one is returned as it is, else it is fetched and made.
-
-    Args:
-        out: the folder to make; None: a folder in the cache.
-        precision: one of :data:`PRECISIONS`.
-        cache: where the GGUF file is kept; None: the user's cache folder.
-        progress: told stage ("download", "unpack", "check", "weights"), bytes done and in all.
-        cancel: raises to stop; nothing half-made stays.
-
-    Raises:
-        InputError: unknown precision, no way to download, or ``out`` holds something else.
-        ModelFileError: the downloaded file is not the expected one.
-    """
-    if precision not in PRECISIONS:
-        raise InputError(
-            what=f"precision {precision!r} of SmolLM2",
-            why="there is no such export",
-            remedy=f"Use one of {', '.join(PRECISIONS)}",
-        )
-    cache = cache or default_cache()
-    folder = out or cache / f"smollm2-135m-instruct-{precision}"
-    if is_complete(folder, precision):
-        return folder
-    if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(what=str(out), why="it holds something else", remedy="Give a new or an empty folder")
-    gguf = fetch_smollm2(cache, progress=progress, cancel=cancel)
-    _export_beside(gguf, folder, precision, progress, cancel)
-    return folder
-
-
-def is_complete(folder: Path, precision: str) -> bool:
-    """Whether ``folder`` holds a whole export of this revision and precision, file sizes included."""
-    try:
-        stamp = json.loads((folder / STAMP_FILE).read_text(encoding="utf-8"))
-        return bool(stamp == _stamp(folder, precision))
-    except (OSError, ValueError):
-        return False
-
-
-def _stamp(folder: Path, precision: str) -> dict[str, object]:
-    sizes = {name: (folder / name).stat().st_size for name in _FILES}
-    return {"source": GGUF, "revision": REVISION, "precision": precision, "sizes": sizes}
-
-
-def _export_beside(gguf: Path, folder: Path, precision: str, progress: Progress, cancel: Cancel) -> None:
-    """Makes the export in a folder of its own and moves it into place when it is whole."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=folder.parent))
-    try:
-        export_gguf(gguf, staging, precision, progress=progress, cancel=cancel)
-        (staging / STAMP_FILE).write_text(json.dumps(_stamp(staging, precision)) + "\n", encoding="utf-8")
-        shutil.rmtree(folder, ignore_errors=True)
-        staging.chmod(0o777 & ~_umask())
-        staging.replace(folder)
-    except OSError:
-        if not is_complete(folder, precision):  # another process may have finished the same export first
-            raise
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-
-
-def _umask() -> int:
-    """The process's file mode mask, which can be read only by setting it."""
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
 
 
 def export_gguf(
@@ -131,7 +41,8 @@ def export_gguf(
     filling = Filling(f"from {gguf.name}", gguf_fill(reader, config))
     tokenizer = in_background(lambda: build_tokenizer(reader), cancel)
     write_gguf_tokenizer(out, tokenizer, reader, config.max_positions)
-    write_folder(out, config, graph, precision, filling, progress=progress, cancel=cancel)
+    write_genai_config(out, config)
+    write_folder(out, graph, config.architecture, precision, filling, progress=progress, cancel=cancel)
 
 
 def gguf_config(reader: GGUFReader) -> DecoderConfig:

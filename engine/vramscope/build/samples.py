@@ -1,22 +1,25 @@
-"""The bundled samples: what each shows, how it was made, and where it is."""
+"""The bundled samples: what each shows, how it is made anew, and where it is."""
 
 from __future__ import annotations
 
-import json
+import hashlib
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from vramscope.build.config_reader import parse_config
+from vramscope import resources
+from vramscope.build import sample_models
+from vramscope.build.config_reader import read_config
 from vramscope.build.decoder import build_decoder
-from vramscope.build.sample_tokenizer import write_tokenizer
+from vramscope.build.fetch import default_cache
+from vramscope.build.folder import MODEL_FILE, staged
+from vramscope.build.genai import CONFIG_FILE
+from vramscope.build.work import Cancel, Progress, never, silent
+from vramscope.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
-
-
-VOCABULARY = 512
-TINY_SEED = 5
 
 
 class SampleForm(Enum):
@@ -30,12 +33,13 @@ class SampleForm(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One bundled sample: its folder's name, a title, what it shows, and how it ships."""
+    """One bundled sample: its folder's name, a title, what it shows, how it ships and how it is made."""
 
     name: str
     title: str
     shows: str
     form: SampleForm
+    make: Callable[[Path], None]
 
 
 SAMPLES = (
@@ -44,46 +48,79 @@ SAMPLES = (
         "Tiny Llama",
         "A decoder of 3 layers with random weights: plan it, prefill, decode, capture and replay it.",
         SampleForm.FOLDER,
+        sample_models.make_tiny_llama,
+    ),
+    Sample(
+        "unbounded-axis",
+        "Reranker with an open axis",
+        "Nothing bounds how many passages it scores: the plan is refused until the symbol has a maximum.",
+        SampleForm.FOLDER,
+        sample_models.make_unbounded_axis,
+    ),
+    Sample(
+        "declines",
+        "Decoder that a graph cannot hold whole",
+        "Each step has an If and a NonZero, which read values on the host: capture declines them and says why.",
+        SampleForm.FOLDER,
+        sample_models.make_declines,
+    ),
+    Sample(
+        "cannot-fit",
+        "70B decoder",
+        "131 GiB of 16-bit weights before the first token: see what fills the card, and what would make it fit.",
+        SampleForm.CONFIG,
+        sample_models.make_cannot_fit,
     ),
 )
 """Every sample, the one to open first in front."""
 
 
-def tiny_llama_config() -> dict[str, object]:
-    """The tiny Llama's ``config.json``."""
-    return {
-        "model_type": "llama",
-        "vocab_size": VOCABULARY,
-        "hidden_size": 64,
-        "intermediate_size": 128,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 16,
-        "max_position_embeddings": 2048,
-        "rms_norm_eps": 1e-6,
-        "rope_theta": 10000.0,
-        "hidden_act": "silu",
-        "tie_word_embeddings": True,
-        "initializer_range": 0.2,
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-        "pad_token_id": 0,
-    }
+def list_samples() -> tuple[Sample, ...]:
+    """Every bundled sample, the one to open first in front."""
+    return SAMPLES
+
+
+def sample_folder(
+    name: str, cache: Path | None = None, *, progress: Progress = silent, cancel: Cancel = never
+) -> Path:
+    """The folder to open for the sample called ``name``.
+
+    A sample that ships as a configuration is built into ``cache`` (None: the user's cache folder) the first
+    time; its weights are a hole in the disk.
+
+    Raises:
+        InputError: no such sample, or the cache cannot be written.
+        ModelFileError: the installation has no resources.
+    """
+    sample = next((item for item in SAMPLES if item.name == name), None)
+    if sample is None:
+        known = ", ".join(item.name for item in SAMPLES)
+        raise InputError(
+            what=f"sample {name!r}", why="there is none of that name", remedy=f"Use one of {known}"
+        )
+    shipped = resources.folder() / "samples" / name
+    if sample.form is SampleForm.FOLDER:
+        return shipped
+    return materialise(shipped / "config.json", name, cache or default_cache(), progress, cancel)
+
+
+def materialise(config: Path, name: str, cache: Path, progress: Progress, cancel: Cancel) -> Path:
+    """Builds ``config`` without weights as fp16 into ``cache`` unless that is there already.
+
+    The folder's name carries a digest of the configuration, so a changed one is built anew.
+    """
+    digest = hashlib.sha256(config.read_bytes()).hexdigest()[:12]
+    folder = cache / "samples" / f"{name}-{digest}"
+    if (folder / MODEL_FILE).is_file() and (folder / CONFIG_FILE).is_file():
+        return folder
+    with staged(folder) as staging:
+        build_decoder(
+            read_config(config), staging, precision="fp16", weights=None, progress=progress, cancel=cancel
+        )
+    return folder
 
 
 def generate_samples(out: Path) -> None:
-    """Makes every bundled sample anew under ``out``; the bytes are the same on every machine."""
-    _generate_tiny_llama(out / "tiny-llama")
-
-
-def _generate_tiny_llama(folder: Path) -> None:
-    build_decoder(parse_config(tiny_llama_config()), folder, precision="fp32", weights=TINY_SEED)
-    _write_config(folder, tiny_llama_config())
-    write_tokenizer(folder, VOCABULARY)
-
-
-def _write_config(folder: Path, config: dict[str, object]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(config, indent=2) + "\n"
-    (folder / "config.json").write_text(text, encoding="utf-8", newline="\n")
+    """Makes every bundled sample anew under ``out``, byte for byte what ships in ``resources/samples``."""
+    for sample in SAMPLES:
+        sample.make(out / sample.name)

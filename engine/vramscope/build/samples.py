@@ -60,14 +60,14 @@ SAMPLES = (
     Sample(
         "declines",
         "Decoder that a graph cannot hold whole",
-        "Each step has an If and a NonZero, which read values on the host: capture declines them and says why.",
+        "Each step has an If and a NonZero, which read values on the host: capture declines them.",
         SampleForm.FOLDER,
         sample_models.make_declines,
     ),
     Sample(
         "cannot-fit",
         "70B decoder",
-        "131 GiB of 16-bit weights before the first token: see what fills the card, and what would make it fit.",
+        "131 GiB of 16-bit weights: see what fills the card, and what would make it fit.",
         SampleForm.CONFIG,
         sample_models.make_cannot_fit,
     ),

@@ -68,7 +68,7 @@ def _grouped(call: Call, source: Array, groups: int, scales: int) -> None:
         raise invalid(call, f"num_groups {groups}", f"it does not divide {channels} channels")
     if source.size == 0:
         return
-    rows = widen(source).reshape(batch, groups, -1)
+    rows = widen(source).reshape(batch * groups, -1)
     centred = np.subtract(rows, np.mean(rows, axis=-1, keepdims=True))
     inverse = inverse_rms(centred, call.node.number("epsilon", 1e-5))
     np.multiply(centred, inverse, out=centred)

@@ -84,7 +84,7 @@ def axis_of(call: Call, axis: int, rank: int) -> int:
 def integers_of(call: Call, index: int, attribute: str) -> tuple[int, ...] | None:
     """Integers that newer opsets give as input ``index`` and older ones as an attribute; None: neither."""
     if call.has(index):
-        return tuple(int(item) for item in call.array(index).reshape(-1))
+        return tuple(call.array(index).reshape(-1).tolist())
     if attribute in call.node.attributes:
         return call.node.integers(attribute)
     return None

@@ -56,7 +56,7 @@ def _constant_array(name: str, value: object) -> Values:
 
 def constant_of_shape(call: Call) -> None:
     """ConstantOfShape: ``value``'s single element (f32 zero by default) in the shape of input 0."""
-    shape = tuple(int(extent) for extent in call.array(0).reshape(-1))
+    shape = tuple(call.array(0).reshape(-1).tolist())
     value = call.node.attributes.get("value")
     fill = value.reshape(-1)[0] if isinstance(value, np.ndarray) else np.float32(0)
     kind = value.dtype if isinstance(value, np.ndarray) else np.dtype(np.float32)
@@ -116,14 +116,15 @@ def one_hot(call: Call) -> None:
 def expand(call: Call) -> None:
     """Expand: broadcast to (at least) the shape of input 1."""
     source = call.array(0)
-    shape = np.broadcast_shapes(source.shape, tuple(int(extent) for extent in call.array(1)))
-    copy_into(call.output(0, shape, source.dtype), np.broadcast_to(source, shape))
+    wanted = tuple(call.array(1).tolist())
+    shape = wanted if wanted == source.shape else np.broadcast_shapes(source.shape, wanted)
+    copy_into(call.output(0, shape, source.dtype), source)
 
 
 def tile(call: Call) -> None:
     """Tile: repeat along each axis."""
     source = call.array(0)
-    repeats = tuple(int(item) for item in call.array(1))
+    repeats = tuple(call.array(1).tolist())
     shape = tuple(extent * count for extent, count in zip(source.shape, repeats, strict=True))
     out = call.output(0, shape, source.dtype)
     if not out.flags.c_contiguous or not out.size:

@@ -39,7 +39,9 @@ def erf(x: Values) -> Values:
     if x.dtype == np.float64:
         values = np.fromiter(map(math.erf, x.reshape(-1).tolist()), np.float64, x.size)
         return values.reshape(x.shape)
-    clipped = np.clip(x, -_ERF_LIMIT, _ERF_LIMIT).astype(np.float64)
+    clipped = x.astype(np.float64)
+    np.minimum(clipped, _ERF_LIMIT, out=clipped)
+    np.maximum(clipped, -_ERF_LIMIT, out=clipped)
     square = np.square(clipped)
     ratio = _horner(_ERF_NUMERATOR, square)
     np.divide(ratio, _horner(_ERF_DENOMINATOR, square), out=ratio)
@@ -48,10 +50,11 @@ def erf(x: Values) -> Values:
 
 
 def _horner(coefficients: tuple[float, ...], at: Values) -> Values:
-    total = np.full_like(at, coefficients[-1])
-    for coefficient in coefficients[-2::-1]:
-        np.multiply(total, at, out=total)
+    total = np.multiply(at, coefficients[-1])
+    for coefficient in coefficients[-2:0:-1]:
         np.add(total, coefficient, out=total)
+        np.multiply(total, at, out=total)
+    np.add(total, coefficients[0], out=total)
     return total
 
 

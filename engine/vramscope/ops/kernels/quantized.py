@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vramscope.ops.kernels import nbits
+from vramscope.ops.kernels import dequantize, gather_quantized, nbits
 
 if TYPE_CHECKING:
     from vramscope.ops.spec import OpSpec
 
-SPECS: tuple[OpSpec, ...] = (*nbits.SPECS,)
+SPECS: tuple[OpSpec, ...] = (*nbits.SPECS, *gather_quantized.SPECS, *dequantize.SPECS)

@@ -87,6 +87,7 @@ class OpSpec:
         workspace: planned scratch of *our* kernel; None means it needs none.
         reference_workspace: scratch of the reference CUDA kernels, for planning other runtimes.
         view: (output, input) pairs where the output is the input's bytes under another shape.
+        strided_view: (output, input) pairs where strides alone make the output from a *weight's* bytes.
         in_place: (output, input) pairs where the output may overwrite a dead input of the same size.
         aliases: (output, input) pairs that may be bound to one caller-owned buffer (past/present).
         capture_refusal: why the kernel can never be captured; empty when it can.
@@ -102,6 +103,7 @@ class OpSpec:
     workspace: Workspace | None = None
     reference_workspace: Workspace | None = None
     view: tuple[tuple[int, int], ...] = ()
+    strided_view: tuple[tuple[int, int], ...] = ()
     in_place: tuple[tuple[int, int], ...] = ()
     aliases: tuple[tuple[int, int], ...] = ()
     capture_refusal: str = ""

@@ -1,0 +1,151 @@
+"""Every command as data: menus, toolbar and shortcuts are built from this one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from PySide6.QtGui import QAction, QKeySequence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from PySide6.QtCore import QObject
+
+    from vramscope_app.look import Look
+    from vramscope_app.state import AppState
+
+
+def always(_state: AppState) -> bool:
+    """Enabled whatever happens."""
+    return True
+
+
+def _ready(state: AppState) -> bool:
+    return state.ready
+
+
+def _planned(state: AppState) -> bool:
+    return state.ready and state.plan is not None
+
+
+def _prefill(state: AppState) -> bool:
+    return state.idle and state.decoder
+
+
+def _reset(state: AppState) -> bool:
+    return state.ready and state.decoder and not state.working and state.started
+
+
+def _plain(state: AppState) -> bool:
+    return state.idle and state.model is not None and not state.decoder
+
+
+def _steppable(state: AppState) -> bool:
+    return state.steppable
+
+
+def _replayable(state: AppState) -> bool:
+    return state.replayable
+
+
+def _busy(state: AppState) -> bool:
+    return state.ready and state.busy is not None
+
+
+def _failed(state: AppState) -> bool:
+    return state.notice is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command; ``action`` names a method of the window without parameters."""
+
+    id: str
+    title: str
+    menu: str
+    action: str
+    icon: str = ""
+    shortcuts: tuple[str, ...] = ()
+    enabled: Callable[[AppState], bool] = always
+    tip: str = ""
+    toolbar: bool = False
+
+
+COMMANDS = (
+    Command("open", "&Open model…", "&File", "open_file", "open", ("Ctrl+O",), _ready,
+            "Open a .onnx file", toolbar=True),
+    Command("open_folder", "Open model &folder…", "&File", "open_folder", "file", ("Ctrl+Shift+O",), _ready,
+            "Open a model folder with its tokenizer and configuration"),
+    Command("export", "&Export report…", "&File", "export_report", "export", ("Ctrl+E",), _planned,
+            "Write the plan as HTML, CSV or JSON", toolbar=True),
+    Command("quit", "&Quit", "&File", "close", "quit", ("Ctrl+Q",), always, "Close the window"),
+    Command("prefill", "&Prefill", "&Run", "prefill", "prefill", ("Ctrl+Return",), _prefill,
+            "Compute the whole prompt in one pass", toolbar=True),
+    Command("step", "&Step", "&Run", "step", "step", ("F10",), _steppable,
+            "Compute one token eagerly", toolbar=True),
+    Command("steps", "Steps ×&N", "&Run", "steps", "steps", ("Shift+F10",), _steppable,
+            "Compute N tokens eagerly"),
+    Command("capture", "&Capture", "&Run", "capture", "capture", ("F9",), _steppable,
+            "Capture the decode step as a device graph", toolbar=True),
+    Command("replay", "&Replay ×N", "&Run", "replay", "replay", ("F8",), _replayable,
+            "Replay the captured step N times", toolbar=True),
+    Command("verify", "&Verify ×N", "&Run", "verify", "verify", ("F7",), _replayable,
+            "Compare N replayed steps with eager ones", toolbar=True),
+    Command("reset", "Rese&t", "&Run", "reset", "reset", ("Ctrl+R",), _reset,
+            "Back to before the prompt; weights stay loaded", toolbar=True),
+    Command("run_model", "Run &once", "&Run", "run_model", "step", ("Ctrl+Shift+Return",), _plain,
+            "Run a model that is no decoder on seeded random inputs"),
+    Command("cancel", "&Cancel", "&Run", "cancel", "cancel", ("Esc",), _busy, "Stop what runs"),
+    Command("restart", "Restart &engine", "&Run", "restart", "restart", ("Ctrl+Shift+R",), always,
+            "End the engine process, start another, and open the model again"),
+    Command("find", "&Find node", "&View", "find_node", "search", ("Ctrl+F",), always,
+            "Search the node tree"),
+    Command("theme", "Light or &dark", "&View", "toggle_theme", "theme", ("Ctrl+T",), always,
+            "Switch between the light and the dark theme", toolbar=True),
+    Command("panels", "&Reset layout", "&View", "reset_layout", "panels", (), always,
+            "Put every panel back where it was"),
+    Command("fullscreen", "F&ull screen", "&View", "toggle_full_screen", "", ("F11",), always,
+            "Fill the screen with the window"),
+    Command("dismiss", "&Dismiss message", "&View", "dismiss", "close", ("Ctrl+.",), _failed,
+            "Close the message about the last failure"),
+    Command("about", "&About VRAMScope", "&Help", "about", "help", ("F1",), always, "What this is"),
+)  # fmt: skip
+
+
+class CommandAction(QAction):
+    """A command as an action; it calls one bound method, so nothing leaks."""
+
+    def __init__(self, command: Command, target: Callable[[], object], parent: QObject) -> None:
+        super().__init__(command.title, parent)
+        self.command = command
+        self._target = target
+        self.setObjectName(command.id)
+        self.setShortcuts([QKeySequence(text) for text in command.shortcuts])
+        hint = f" ({command.shortcuts[0]})" if command.shortcuts else ""
+        self.setToolTip(f"{command.tip or command.title}{hint}")
+        self.setStatusTip(command.tip)
+        self.triggered.connect(self._run)
+
+    def _run(self) -> None:
+        self._target()
+
+    def set_look(self, look: Look) -> None:
+        """The icon in another theme."""
+        if self.command.icon:
+            self.setIcon(look.icons.get(self.command.icon))
+
+
+def make_actions(owner: QObject) -> dict[str, CommandAction]:
+    """An action a command, each calling the owner's method of that name.
+
+    Raises:
+        AttributeError: the owner lacks a method.
+    """
+    return {item.id: CommandAction(item, getattr(owner, item.action), owner) for item in COMMANDS}
+
+
+def update_actions(actions: Mapping[str, CommandAction], state: AppState) -> None:
+    """Enables what the state allows."""
+    for action in actions.values():
+        action.setEnabled(action.command.enabled(state))

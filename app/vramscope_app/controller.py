@@ -1,0 +1,279 @@
+"""Between the engine and the window: holds the frozen state, sends requests, tells what changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
+
+from vramscope.messages.planning import ExportParams, PlanParams
+from vramscope.messages.running import CountParams, PrefillParams, RunModelParams
+from vramscope_app.client import IMMEDIATE, Call, Death, EngineClient, Refusal, Reply
+from vramscope_app.rows.nodes import NodeTable, join_chunks
+from vramscope_app.state import EMPTY_RUN, EMPTY_SNAPSHOT, AppState, Busy, Engine
+
+if TYPE_CHECKING:
+    from vramscope.messages.columns import TableChunk
+    from vramscope.messages.live import Progress, SnapshotInfo
+    from vramscope.messages.model import Hello, OpenParams
+
+REPLAN_MILLISECONDS = 25
+"""Scenario edits within this time become one plan."""
+KEPT_FAILURES = 20
+RESTARTING = frozenset({"prefill", "run_model", "reset"})
+"""Requests that start a new run."""
+
+
+class Controller(QObject):
+    """Owns the client and the state. Everything happens in the GUI thread."""
+
+    changed = Signal(object, object)
+    """Old and new :class:`AppState`."""
+    events = Signal(object)
+    token = Signal(object)
+    snapshot = Signal(object)
+    logged = Signal(str)
+    cleared = Signal()
+    """A generation begins or a model was opened: streams start anew."""
+
+    def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.client = client
+        self.state = AppState()
+        self._chunks: list[TableChunk] = []
+        self._phases: dict[str, NodeTable] = {}
+        self._plan_call = 0
+        self._plan_again = False
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setTimerType(Qt.TimerType.PreciseTimer)
+        self._timer.setInterval(REPLAN_MILLISECONDS)
+        self._timer.timeout.connect(self._send_plan)
+        client.ready.connect(self._on_ready)
+        client.answered.connect(self._on_answer)
+        client.failed.connect(self._on_failure)
+        client.sent.connect(self._on_sent)
+        client.progress.connect(self._on_progress)
+        client.snapshot.connect(self._on_snapshot)
+        client.table.connect(self._on_table)
+        client.died.connect(self._on_death)
+        client.events.connect(self.events)
+        client.token.connect(self.token)
+        client.logged.connect(self.logged)
+
+    # Requests
+
+    def start(self) -> None:
+        """Starts the engine."""
+        self._set(engine=Engine.STARTING, death=None, busy=None)
+        self.client.start()
+
+    def restart(self) -> None:
+        """Starts a dead engine again; the model is opened again once it answers."""
+        self.client.stop(0)
+        self._plan_call, self._plan_again = 0, False
+        self.start()
+
+    def open(self, source: OpenParams) -> None:
+        """Opens a model; before the engine answers it is only remembered."""
+        if self.state.ready:
+            self.client.call("open", source)
+        else:
+            self._set(source=source)
+
+    def edit(self, scenario: Any) -> None:  # noqa: ANN401 - a ScenarioInfo, as a signal hands it over
+        """Takes another scenario and plans it soon."""
+        if scenario != self.state.scenario:
+            self._set(scenario=scenario)
+            self.plan_soon()
+
+    def plan_soon(self) -> None:
+        """Plans after a moment, so that a dragged slider is one plan, not fifty."""
+        if self.state.ready and self.state.model is not None and not self._timer.isActive():
+            self._timer.start()
+
+    def declare(self, symbol: str, text: str) -> None:
+        """Sets the maximum of a symbol from what was typed; empty takes it back."""
+        maxima = dict(self.state.scenario.maxima)
+        digits = text.replace(",", "").replace(" ", "")
+        if not digits:
+            maxima.pop(symbol, None)
+        elif digits.isdecimal() and 0 < int(digits) < 2**63:
+            maxima[symbol] = int(digits)
+        else:
+            return
+        self.edit(msgspec.structs.replace(self.state.scenario, maxima=maxima))
+
+    def prefill(self, prompt: str, *, chat: bool) -> None:
+        """Starts a generation with a prompt, or with token ids where the model has no tokenizer."""
+        model = self.state.model
+        if model is None:
+            return
+        numbers = [int(word) for word in prompt.replace(",", " ").split() if word.isdecimal()]
+        as_ids = not model.has_tokenizer
+        self.client.call(
+            "prefill",
+            PrefillParams(
+                scenario=self.state.scenario,
+                prompt="" if as_ids else prompt,
+                tokens=numbers if as_ids else [],
+                chat=chat,
+            ),
+        )
+
+    def run(self, method: str, count: int = 0) -> None:
+        """Sends a request that takes a count, or nothing for a count of 0."""
+        self.client.call(method, CountParams(count=count) if count else None)
+
+    def run_model(self) -> None:
+        """Runs a model that is no decoder."""
+        self.client.call("run_model", RunModelParams(scenario=self.state.scenario))
+
+    def export(self, path: str, form: str) -> None:
+        """Writes the plan."""
+        self.client.call("export", ExportParams(path=path, format=form))
+
+    def cancel(self) -> None:
+        """Stops what runs."""
+        if self.state.busy is not None:
+            self.client.cancel(self.state.busy.call.id)
+
+    def dismiss(self) -> None:
+        """Closes the failure banner."""
+        self._set(notice=None)
+
+    # What the engine says
+
+    def _set(self, **changes: Any) -> None:  # noqa: ANN401 - fields of AppState
+        old, self.state = self.state, replace(self.state, **changes)
+        self.changed.emit(old, self.state)
+
+    def _busy_now(self) -> Busy | None:
+        calls = [call for call in self.client.calls if call.method not in IMMEDIATE]
+        if not calls:
+            return None
+        busy = self.state.busy
+        return busy if busy is not None and busy.call.id == calls[0].id else Busy(calls[0])
+
+    def _on_ready(self, hello: Hello) -> None:
+        self._set(engine=Engine.READY, hello=hello, busy=self._busy_now())
+        if self.state.source is not None:
+            self.client.call("open", self.state.source)
+
+    def _on_sent(self, call: Call) -> None:
+        if call.method in RESTARTING:
+            self.cleared.emit()
+        self._set(busy=self._busy_now())
+
+    def _on_progress(self, progress: Progress) -> None:
+        busy = self.state.busy
+        if busy is not None and busy.call.id == progress.request:
+            self._set(busy=replace(busy, stage=progress.stage, done=progress.done, total=progress.total))
+
+    def _on_snapshot(self, snapshot: SnapshotInfo) -> None:
+        self._set(live=snapshot)
+        self.snapshot.emit(snapshot)
+
+    def _on_answer(self, reply: Reply) -> None:
+        take = getattr(self, f"_take_{reply.call.method}", None)
+        changes = take(reply) if take is not None else {}
+        notice = self.state.notice if reply.call.method in IMMEDIATE | {"plan"} else None
+        self._set(busy=self._busy_now(), notice=notice, **changes)
+        if reply.call.method == "open" or (reply.call.method == "plan" and self._plan_again):
+            self._send_plan()
+
+    def _take_open(self, reply: Reply) -> dict[str, Any]:
+        model, same = reply.result, reply.call.params == self.state.source and self.state.model is not None
+        kept = self.state.scenario if same else model.scenario
+        self._chunks, self._plan_call, self._plan_again = [], 0, False
+        self.cleared.emit()
+        return {
+            "source": reply.call.params,
+            "model": model,
+            "scenario": kept,
+            "plan": None,
+            "nodes": {},
+            "run": EMPTY_RUN,
+            "capture": None,
+            "verify": None,
+            "outputs": None,
+            "live": EMPTY_SNAPSHOT,
+            "failures": (),
+        }
+
+    def _send_plan(self) -> None:
+        if not self.state.ready or self.state.model is None:
+            return
+        self._plan_again = self._plan_call in {call.id for call in self.client.calls}
+        if not self._plan_again:
+            self._plan_call = self.client.call("plan", PlanParams(scenario=self.state.scenario))
+
+    def _take_plan(self, reply: Reply) -> dict[str, Any]:
+        if reply.call.id != self._plan_call:
+            return {}
+        self._phases = {}
+        return {"plan": reply.result, "failures": _without(self.state.failures, "plan"), "notice": None}
+
+    def _on_table(self, chunk: TableChunk) -> None:
+        kind, _, phase = chunk.table.partition(":")
+        plan = self.state.plan
+        if kind != "nodes" or plan is None or plan.ticket != chunk.ticket:
+            return
+        if chunk.start == 0:
+            self._chunks = []
+        self._chunks.append(chunk)
+        if chunk.last:
+            self._phases[phase] = join_chunks(self._chunks)
+            self._chunks = []
+            if len(self._phases) == len(plan.phases):
+                self._set(nodes=dict(self._phases))
+
+    def _take_prefill(self, reply: Reply) -> dict[str, Any]:
+        return {"run": reply.result, "capture": None, "verify": None}
+
+    def _take_step(self, reply: Reply) -> dict[str, Any]:
+        return {"run": reply.result}
+
+    def _take_replay(self, reply: Reply) -> dict[str, Any]:
+        return {"run": reply.result}
+
+    def _take_reset(self, reply: Reply) -> dict[str, Any]:
+        return {"run": reply.result, "verify": None}
+
+    def _take_capture(self, reply: Reply) -> dict[str, Any]:
+        return {"capture": reply.result, "run": reply.result.run}
+
+    def _take_verify(self, reply: Reply) -> dict[str, Any]:
+        return {"verify": reply.result, "run": reply.result.run}
+
+    def _take_run_model(self, reply: Reply) -> dict[str, Any]:
+        return {"outputs": reply.result}
+
+    def _take_snapshot(self, reply: Reply) -> dict[str, Any]:
+        return {"live": reply.result}
+
+    def _on_failure(self, refusal: Refusal) -> None:
+        call = refusal.call
+        if call.method == "hello":
+            self.client.stop(0)
+            self._on_death(Death(refusal.error.why, (call,)))
+            return
+        stale = call.method == "plan" and call.id != self._plan_call
+        if stale or refusal.error.code == "Cancelled":
+            self._set(busy=self._busy_now())
+        else:
+            failures = (refusal, *_without(self.state.failures, call.method))[:KEPT_FAILURES]
+            self._set(busy=self._busy_now(), notice=refusal, failures=failures)
+        if call.method == "plan" and self._plan_again:
+            self._send_plan()
+
+    def _on_death(self, death: Death) -> None:
+        self._timer.stop()
+        self._set(engine=Engine.DEAD, death=death, busy=None, notice=None)
+
+
+def _without(failures: tuple[Refusal, ...], method: str) -> tuple[Refusal, ...]:
+    """Failures of other methods: a newer request of the same kind makes the older failure pointless."""
+    return tuple(item for item in failures if item.call.method != method)

@@ -1,0 +1,69 @@
+"""Where every panel stands: docks as data, and how they are put around the tree."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QDockWidget
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from PySide6.QtWidgets import QMainWindow, QWidget
+
+RIGHT = Qt.DockWidgetArea.RightDockWidgetArea
+BOTTOM = Qt.DockWidgetArea.BottomDockWidgetArea
+RIGHT_WIDTH = 430
+BOTTOM_HEIGHT = 265
+
+
+@dataclass(frozen=True, slots=True)
+class DockPlace:
+    """One panel's dock."""
+
+    id: str
+    title: str
+    area: Qt.DockWidgetArea
+
+
+DOCKS = (
+    DockPlace("run", "Run", RIGHT),
+    DockPlace("live", "Live memory", RIGHT),
+    DockPlace("axes", "Bounded axes", BOTTOM),
+    DockPlace("problems", "Problems", BOTTOM),
+    DockPlace("capture", "Capture", BOTTOM),
+    DockPlace("counters", "Allocations", BOTTOM),
+    DockPlace("events", "Events", BOTTOM),
+    DockPlace("log", "Engine log", BOTTOM),
+)
+
+
+def make_docks(window: QMainWindow, panels: Mapping[str, QWidget]) -> dict[str, QDockWidget]:
+    """Wraps every panel into a dock that can be moved, floated and closed."""
+    docks = {}
+    for place in DOCKS:
+        dock = QDockWidget(place.title, window)
+        dock.setObjectName(f"dock_{place.id}")
+        dock.setWidget(panels[place.id])
+        docks[place.id] = dock
+    return docks
+
+
+def arrange(window: QMainWindow, docks: Mapping[str, QDockWidget]) -> None:
+    """The first layout: run above live memory at the right, the tables as tabs at the bottom."""
+    window.setCorner(Qt.Corner.BottomRightCorner, RIGHT)
+    for place in DOCKS:
+        dock = docks[place.id]
+        dock.setFloating(False)
+        dock.setVisible(True)
+        window.addDockWidget(place.area, dock)
+    bottom = [docks[place.id] for place in DOCKS if place.area is BOTTOM]
+    for first, second in itertools.pairwise(bottom):
+        window.tabifyDockWidget(first, second)
+    bottom[0].raise_()
+    window.resizeDocks([docks["run"]], [RIGHT_WIDTH], Qt.Orientation.Horizontal)
+    window.resizeDocks([docks["run"], docks["live"]], [430, 330], Qt.Orientation.Vertical)
+    window.resizeDocks([bottom[0]], [BOTTOM_HEIGHT], Qt.Orientation.Vertical)

@@ -1,0 +1,55 @@
+"""Starts the window: arguments, display, theme, and the off-screen journey that ends in a picture."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from vramscope_app import NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+DEFAULT_SAMPLE = "tiny-llama"
+NO_DISPLAY = """vramscope: there is no display (neither DISPLAY nor WAYLAND_DISPLAY is set).
+  vramscope-app --picture window.png  makes the journey off-screen and saves a picture of the window
+  vramscope plan MODEL                prints the same plan in the terminal"""
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line of the window."""
+    parser = argparse.ArgumentParser(prog="vramscope-app", description="The VRAMScope window.")
+    parser.add_argument("path", nargs="?", default="", help="a .onnx file or a model folder")
+    parser.add_argument(
+        "--sample", default="", metavar="NAME", help=f"a bundled sample (else {DEFAULT_SAMPLE})"
+    )
+    parser.add_argument(
+        "--picture", default="", metavar="FILE.png", help="run off-screen, save a picture, end"
+    )
+    parser.add_argument("--theme", choices=("light", "dark", "system"), default="", help="colours")
+    return parser.parse_args(arguments)
+
+
+def lacks_display(environment: Mapping[str, str], platform: str) -> bool:
+    """Whether Qt would find nothing to draw on."""
+    shown = any(environment.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"))
+    return platform.startswith("linux") and not shown
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the window.
+
+    Returns:
+        0, or 1 when there is no display or the journey failed.
+    """
+    options = parse(sys.argv[1:] if arguments is None else arguments)
+    if options.picture:
+        os.environ["QT_QPA_PLATFORM"] = "offscreen"
+    elif lacks_display(os.environ, sys.platform):
+        print(NO_DISPLAY, file=sys.stderr)
+        return 1
+    from vramscope_app.run import run
+
+    return run(options, NAME)

@@ -1,0 +1,135 @@
+"""Menus and toolbars, built from the table of commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QMenu, QSizePolicy, QToolBar, QToolButton, QWidget
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from PySide6.QtCore import QMimeData
+    from PySide6.QtWidgets import QDockWidget, QMainWindow
+
+    from vramscope.messages.model import SampleInfo
+    from vramscope_app.commands import CommandAction
+
+SEPARATED = frozenset({"export", "quit", "cancel", "restart", "theme", "dismiss"})
+"""Commands with a line above them in their menu."""
+ICON_ONLY = frozenset({"theme"})
+
+
+def build_menus(
+    window: QMainWindow, actions: Mapping[str, CommandAction], docks: Mapping[str, QDockWidget]
+) -> tuple[QMenu, QMenu]:
+    """The menu bar.
+
+    Returns:
+        The menu of recent models and the menu of samples.
+    """
+    menus: dict[str, QMenu] = {}
+    recent, samples = QMenu("Open &recent", window), QMenu("&Samples", window)
+    samples.setToolTipsVisible(True)
+    for action in actions.values():
+        title = action.command.menu
+        if title not in menus:
+            menus[title] = window.menuBar().addMenu(title)
+        if action.command.id in SEPARATED:
+            menus[title].addSeparator()
+        menus[title].addAction(action)
+        if action.command.id == "open_folder":
+            menus[title].addMenu(recent)
+            menus[title].addMenu(samples)
+    panels = menus["&View"].addMenu("&Panels")
+    for dock in docks.values():
+        panels.addAction(dock.toggleViewAction())
+    return recent, samples
+
+
+def build_toolbar(
+    window: QMainWindow, actions: Mapping[str, CommandAction], samples: QMenu, scenario: QWidget
+) -> QToolButton:
+    """The toolbar of commands, and below it the one of the scenario.
+
+    Returns:
+        The button of the samples.
+    """
+    bar = QToolBar("Commands", window)
+    bar.setObjectName("toolbar")
+    bar.setMovable(False)
+    bar.setIconSize(QSize(18, 18))
+    bar.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+    button = QToolButton()
+    button.setText("Samples")
+    button.setObjectName("samples")
+    button.setMenu(samples)
+    button.setToolTip("Open a bundled sample")
+    button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+    button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+    _fill_bar(bar, actions, button)
+    window.addToolBar(bar)
+    window.addToolBarBreak()
+    second = QToolBar("Scenario", window)
+    second.setObjectName("scenario_bar")
+    second.setMovable(False)
+    second.addWidget(scenario)
+    window.addToolBar(second)
+    return button
+
+
+def _fill_bar(bar: QToolBar, actions: Mapping[str, CommandAction], samples: QToolButton) -> None:
+    bar.addAction(actions["open"])
+    bar.addWidget(samples)
+    bar.addSeparator()
+    shown = [action for action in actions.values() if action.command.toolbar]
+    for action in shown:
+        if action.command.menu == "&Run":
+            bar.addAction(action)
+    stretch = QWidget()
+    stretch.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+    bar.addWidget(stretch)
+    for action in shown:
+        if action.command.menu != "&Run" and action.command.id != "open":
+            bar.addAction(action)
+    for name in ICON_ONLY:
+        button = bar.widgetForAction(actions[name])
+        if isinstance(button, QToolButton):
+            button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonIconOnly)
+            button.setAccessibleName(actions[name].command.tip)
+
+
+def fill_recent(menu: QMenu, paths: Sequence[str]) -> None:
+    """The recent models, and an entry that empties the list."""
+    menu.clear()
+    for path in paths:
+        action = QAction(path, menu)
+        action.setData(path)
+        menu.addAction(action)
+    if paths:
+        menu.addSeparator()
+        menu.addAction(QAction("&Clear this list", menu))
+    menu.setEnabled(bool(paths))
+
+
+def fill_samples(menu: QMenu, samples: Sequence[SampleInfo]) -> None:
+    """The bundled samples with what each shows."""
+    menu.clear()
+    for sample in samples:
+        action = QAction(f"{sample.title}", menu)
+        action.setData(sample.name)
+        action.setToolTip(sample.shows)
+        action.setStatusTip(sample.shows)
+        menu.addAction(action)
+    menu.setEnabled(bool(samples))
+
+
+def path_of_drop(data: QMimeData) -> str:
+    """The one local .onnx file or folder of a drop; empty for anything else."""
+    paths = [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()]
+    if len(paths) != 1:
+        return ""
+    return str(paths[0]) if paths[0].is_dir() or paths[0].suffix.lower() == ".onnx" else ""

@@ -1,0 +1,1 @@
+"""Qt item models: they only index rows that pure functions made."""

@@ -1,0 +1,211 @@
+"""Live memory: bytes held and allocations made, over time or per step, drawn at most 30 times a second."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyqtgraph as pg
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QFont
+from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWidget
+
+from vramscope_app.rows.live import LiveSeries
+from vramscope_app.state import EMPTY_SNAPSHOT
+from vramscope_app.text import exact_bytes, figure_text, short_bytes
+from vramscope_app.theme import component_colour
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vramscope.messages.live import EventInfo, SnapshotInfo, TokenInfo
+    from vramscope_app.look import Look
+
+AXIS_WIDTH = 66
+
+
+def byte_ticks(values: Sequence[float], _scale: float, _spacing: float) -> list[str]:
+    """Tick texts of an axis of bytes."""
+    return [short_bytes(round(value)) for value in values]
+
+
+def count_ticks(values: Sequence[float], _scale: float, _spacing: float) -> list[str]:
+    """Tick texts of an axis of counts: whole numbers only."""
+    return [f"{value:,.0f}" if abs(value - round(value)) < 1e-9 else "" for value in values]
+
+
+class LivePanel(QWidget):
+    """Two plots above each other with one horizontal axis, and the newest numbers in words."""
+
+    def __init__(self, look: Look) -> None:
+        super().__init__()
+        self.series = LiveSeries()
+        self._snapshot = EMPTY_SNAPSHOT
+        self._dirty = True
+        self.by_time, self.by_step = QToolButton(), QToolButton()
+        self._numbers = QLabel()
+        self.bytes_plot, self.count_plot = pg.PlotWidget(), pg.PlotWidget()
+        self._build()
+        self._make_curves()
+        self.set_look(look)
+        self._modes.idToggled.connect(self._mode_changed)
+
+    def _build(self) -> None:
+        self._modes = QButtonGroup(self)
+        bar = QHBoxLayout()
+        bar.setContentsMargins(4, 0, 0, 0)
+        bar.setSpacing(2)
+        self._numbers.setWordWrap(True)
+        self._numbers.setProperty("role", "muted")
+        self._numbers.setObjectName("live_numbers")
+        bar.addWidget(self._numbers, 1)
+        for place, (button, text) in enumerate(((self.by_time, "Time"), (self.by_step, "Step"))):
+            button.setText(text)
+            button.setCheckable(True)
+            button.setAutoRaise(True)
+            button.setToolTip(f"Draw over {text.lower()}")
+            self._modes.addButton(button, place)
+            bar.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
+        self.by_time.setChecked(True)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(2)
+        layout.addLayout(bar)
+        layout.addWidget(self.bytes_plot, 1)
+        layout.addWidget(self.count_plot, 1)
+        self.bytes_plot.setAccessibleName("Bytes held")
+        self.count_plot.setAccessibleName("Allocations made")
+
+    def _make_curves(self) -> None:
+        for plot in (self.bytes_plot, self.count_plot):
+            item = plot.getPlotItem()
+            item.hideButtons()
+            item.setMenuEnabled(False)
+            item.getAxis("left").setWidth(AXIS_WIDTH)
+            item.getViewBox().setMouseEnabled(x=True, y=False)
+            item.getViewBox().setDefaultPadding(0.02)
+            item.setMinimumHeight(60)
+        self.bytes_plot.getAxis("left").tickStrings = byte_ticks
+        self.count_plot.getAxis("left").tickStrings = count_ticks
+        self.bytes_plot.getAxis("bottom").setStyle(showValues=False)
+        self.count_plot.setXLink(self.bytes_plot)
+        self._bytes = self.bytes_plot.plot([], [], stepMode="right")
+        self._budget = pg.InfiniteLine(angle=0)
+        self.bytes_plot.addItem(self._budget, ignoreBounds=True)
+        self._budget.hide()
+        self._eager = self.count_plot.plot([], [], stepMode="right")
+        self._replayed = self.count_plot.plot([], [], stepMode="right")
+        for curve in (self._bytes, self._eager, self._replayed):
+            curve.setDownsampling(auto=True, method="peak")
+            curve.setClipToView(True)
+
+    def set_look(self, look: Look) -> None:
+        """Draws in another theme; pens stay one pixel wide, wider ones are 35 times slower."""
+        theme = look.theme
+        font = QFont(self.font())
+        font.setPointSizeF(max(font.pointSizeF() - 1.0, 7.0))
+        for plot, title in ((self.bytes_plot, "held"), (self.count_plot, "allocations")):
+            plot.setBackground(theme.base)
+            plot.showGrid(x=True, y=True, alpha=0.12)
+            for side in ("left", "bottom"):
+                axis = plot.getAxis(side)
+                axis.setPen(QColor(theme.border))
+                axis.setTextPen(QColor(theme.muted))
+                axis.setTickFont(font)
+            plot.getAxis("left").setLabel(title, color=theme.muted)
+        accent = QColor(theme.accent)
+        self._bytes.setPen(pg.mkPen(accent, width=1))
+        self._bytes.setFillLevel(0)
+        self._bytes.setFillBrush(_faint(accent))
+        self._budget.setPen(pg.mkPen(theme.bad, width=1, style=Qt.PenStyle.DashLine))
+        eager, replayed = QColor(component_colour("KV cache")), QColor(theme.good)
+        self._eager.setPen(pg.mkPen(eager, width=1))
+        self._replayed.setPen(pg.mkPen(replayed, width=1))
+        self._dirty = True
+        self.refresh()
+
+    def clear(self) -> None:
+        """As before anything ran."""
+        self.series.clear()
+        self._snapshot = EMPTY_SNAPSHOT
+        self._dirty = True
+
+    def add_events(self, events: Sequence[EventInfo]) -> None:
+        """Takes events; drawn at the next refresh."""
+        self.series.add_events(events)
+        self._dirty = True
+
+    def add_token(self, token: TokenInfo) -> None:
+        """Takes a step's end."""
+        self.series.add_token(token)
+        self._dirty = True
+
+    def add_snapshot(self, snapshot: SnapshotInfo) -> None:
+        """Takes the ledger's own numbers."""
+        self._snapshot = snapshot
+        self.series.add_snapshot(snapshot)
+        self._dirty = True
+
+    def refresh(self) -> None:
+        """Draws when something came in since the last time."""
+        if self._dirty:
+            self._dirty = False
+            self._draw()
+            self._tell()
+
+    def _mode_changed(self, _button: int, checked: bool) -> None:
+        if checked:
+            self._dirty = True
+            self.refresh()
+
+    def _draw(self) -> None:
+        if self.by_time.isChecked():
+            time = self.series.time
+            _set(self._bytes, time.column(0), time.column(1))
+            _set(self._eager, time.column(0), time.column(2))
+            _set(self._replayed, np.zeros(0), np.zeros(0))
+        else:
+            steps = self.series.steps
+            made, replayed = steps.column(1), steps.column(3) > 0
+            _set(self._bytes, steps.column(0), steps.column(2))
+            _set(self._eager, steps.column(0), np.where(replayed, np.nan, made))
+            _set(self._replayed, steps.column(0), np.where(replayed, made, np.nan))
+        self._draw_ranges()
+
+    def _draw_ranges(self) -> None:
+        budget = self._snapshot.budget
+        self._budget.setVisible(budget is not None)
+        if budget is not None:
+            self._budget.setValue(budget)
+        series = self.series.time if self.by_time.isChecked() else self.series.steps
+        held = series.column(1 if self.by_time.isChecked() else 2)
+        made = series.column(2 if self.by_time.isChecked() else 1)
+        self.bytes_plot.setYRange(0, max(float(held.max(initial=0.0)) * 1.08, 1.0), padding=0)
+        self.count_plot.setYRange(0, max(float(made.max(initial=0.0)) * 1.08, 4.0), padding=0)
+        axis = self.count_plot.getAxis("bottom")
+        axis.setLabel("seconds" if self.by_time.isChecked() else "step")
+
+    def _tell(self) -> None:
+        now = self._snapshot
+        parts = [
+            f"<b>{now.allocations_last_step:,}</b> allocations in the last step",
+            f"held <b>{short_bytes(now.allocated_bytes)}</b>",
+            f"peak <b>{short_bytes(now.peak_bytes)}</b>",
+            f"kernels beside the plan <b>{figure_text(now.kernel_temporaries)}</b>",
+        ]
+        self._numbers.setText(" · ".join(parts) if now.sequence else "Nothing ran yet")
+        self._numbers.setToolTip(
+            f"held {exact_bytes(now.allocated_bytes)}\npeak {exact_bytes(now.peak_bytes)}\n"
+            f"uploads {now.uploads:,} ({exact_bytes(now.upload_bytes)})\n"
+            f"downloads {now.downloads:,} ({exact_bytes(now.download_bytes)})"
+        )
+
+
+def _faint(colour: QColor) -> QColor:
+    made = QColor(colour)
+    made.setAlpha(38)
+    return made
+
+
+def _set(curve: Any, x: Any, y: Any) -> None:  # noqa: ANN401 - pyqtgraph carries no types
+    curve.setData(x, y, connect="finite")

@@ -1,0 +1,185 @@
+"""The node tree: search, phase, grouping, and a jump to any node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSignalBlocker, Qt, QTimer
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QComboBox,
+    QHBoxLayout,
+    QHeaderView,
+    QLabel,
+    QLineEdit,
+    QToolButton,
+    QTreeView,
+    QVBoxLayout,
+    QWidget,
+)
+
+from vramscope_app.models.node_model import NodeModel
+from vramscope_app.rows.columns import COLUMNS
+from vramscope_app.rows.nodes import EMPTY_TABLE, NodeTable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vramscope_app.look import Look
+
+SEARCH_MILLISECONDS = 120
+OPEN_ROWS = 400
+"""A tree with fewer nodes than this is opened whole."""
+
+
+class NodePanel(QWidget):
+    """Shows one phase of a plan's node table."""
+
+    def __init__(self, look: Look) -> None:
+        super().__init__()
+        self._tables: Mapping[str, NodeTable] = {}
+        self.model = NodeModel(look, self)
+        self.view = QTreeView()
+        self.search = QLineEdit()
+        self.phase = QComboBox()
+        self.grouping = QToolButton()
+        self._count = QLabel()
+        self._search_action = self.search.addAction(
+            look.icons.get("search", look.theme.muted), QLineEdit.ActionPosition.LeadingPosition
+        )
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(SEARCH_MILLISECONDS)
+        self._build(look)
+        self._connect()
+
+    def _build(self, look: Look) -> None:
+        self.search.setPlaceholderText("Find nodes by name, scope, operator, kernel or path")
+        self.search.setClearButtonEnabled(True)
+        self.search.setObjectName("node_search")
+        self.search.setAccessibleName("Find nodes")
+        self.phase.setObjectName("node_phase")
+        self.phase.setAccessibleName("Phase")
+        self.phase.setToolTip("Prefill computes the whole prompt at once, decode one token")
+        self.grouping.setObjectName("node_grouping")
+        self.grouping.setCheckable(True)
+        self.grouping.setChecked(True)
+        self.grouping.setAutoRaise(True)
+        self.grouping.setText("By scope")
+        self.grouping.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.grouping.setToolTip("Group nodes by scope, or list them in the order in which they run")
+        self.grouping.setIcon(look.icons.get("tree"))
+        self._count.setProperty("role", "muted")
+        bar = QHBoxLayout()
+        bar.setContentsMargins(0, 0, 0, 0)
+        bar.addWidget(self.search, 1)
+        bar.addWidget(self.grouping)
+        bar.addWidget(self.phase)
+        bar.addWidget(self._count)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(4)
+        layout.addLayout(bar)
+        layout.addWidget(self.view, 1)
+        self._dress_view()
+
+    def _dress_view(self) -> None:
+        view = self.view
+        view.setObjectName("node_tree")
+        view.setAccessibleName("Nodes")
+        view.setUniformRowHeights(True)
+        view.setAlternatingRowColors(True)
+        view.setModel(self.model)
+        view.setIndentation(15)
+        view.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        view.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        view.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        header = view.header()
+        header.setSectionsClickable(True)
+        header.setSortIndicatorShown(True)
+        header.setSortIndicatorClearable(True)
+        header.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
+        header.setStretchLastSection(True)
+        header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
+        unit = view.fontMetrics().averageCharWidth() + 1
+        for place, column in enumerate(COLUMNS):
+            view.setColumnWidth(place, column.width * unit)
+
+    def _connect(self) -> None:
+        self.search.textChanged.connect(self._typed)
+        self._timer.timeout.connect(self._filter)
+        self.phase.currentTextChanged.connect(self._show_phase)
+        self.grouping.toggled.connect(self._group)
+        self.view.header().sortIndicatorChanged.connect(self._sort)
+
+    def set_tables(self, tables: Mapping[str, NodeTable]) -> None:
+        """Shows another plan's nodes, by phase, in the phase that is chosen."""
+        self._tables = tables
+        found = list(tables)
+        if found != [self.phase.itemText(place) for place in range(self.phase.count())]:
+            chosen = self.phase.currentText()
+            with QSignalBlocker(self.phase):
+                self.phase.clear()
+                self.phase.addItems(found)
+                self.phase.setCurrentText(chosen if chosen in found else found[-1] if found else "")
+            self.phase.setVisible(len(found) > 1)
+        self._show_phase(self.phase.currentText())
+
+    def set_look(self, look: Look) -> None:
+        """Draws in another theme."""
+        self.model.set_look(look)
+        self._search_action.setIcon(look.icons.get("search", look.theme.muted))
+        self.grouping.setIcon(look.icons.get("tree"))
+
+    def focus_search(self) -> None:
+        """Puts the cursor into the search."""
+        self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.search.selectAll()
+
+    def jump(self, name: str) -> bool:
+        """Shows and chooses a node by name; clears the search when that hides it."""
+        index = self.model.index_of(name)
+        if not index.isValid() and self.search.text():
+            self.search.clear()
+            self._filter()
+            index = self.model.index_of(name)
+        if not index.isValid():
+            return False
+        self.view.setCurrentIndex(index)
+        self.view.scrollTo(index, QAbstractItemView.ScrollHint.PositionAtCenter)
+        self.view.setFocus(Qt.FocusReason.OtherFocusReason)
+        return True
+
+    def _typed(self, _text: str) -> None:
+        self._timer.start()
+
+    def _filter(self) -> None:
+        self._timer.stop()
+        self.model.set_filter(self.search.text())
+        self._after_reset()
+        if self.search.text():
+            self.view.expandAll()
+
+    def _show_phase(self, phase: str) -> None:
+        before = self.model.total
+        self.model.set_table(self._tables.get(phase, EMPTY_TABLE))
+        if before != self.model.total:
+            self._after_reset()
+        self._tell_count()
+
+    def _group(self, grouped: bool) -> None:
+        self.model.set_grouped(grouped=grouped)
+        self._after_reset()
+
+    def _sort(self, column: int, order: Qt.SortOrder) -> None:
+        self.model.sort(column, order)
+        self._after_reset()
+
+    def _after_reset(self) -> None:
+        self._tell_count()
+        if self.model.shown <= OPEN_ROWS:
+            self.view.expandAll()
+
+    def _tell_count(self) -> None:
+        shown, total = self.model.shown, self.model.total
+        self._count.setText(f"{total:,} nodes" if shown == total else f"{shown:,} of {total:,} nodes")

@@ -1,0 +1,240 @@
+"""The run panel: prompt, commands, streamed text, where the run stands and how fast it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QTextCharFormat, QTextCursor
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QPlainTextEdit,
+    QProgressBar,
+    QSpinBox,
+    QStackedWidget,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from vramscope_app.panels.banner import restyle
+from vramscope_app.panels.table import TablePanel
+from vramscope_app.rows.run import rates_text, run_summary, state_chip
+from vramscope_app.rows.tables import OUTPUT_HEADINGS, output_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from PySide6.QtGui import QAction
+
+    from vramscope.messages.live import TokenInfo
+    from vramscope.messages.model import ModelInfo
+    from vramscope_app.look import Look
+    from vramscope_app.state import AppState
+
+BUTTONS = (("step", "steps", "capture"), ("replay", "verify", "reset"))
+LONGEST_TEXT = 200_000
+
+
+class RunPanel(QWidget):
+    """A page for decoders and one for models that are none."""
+
+    def __init__(self, actions: Mapping[str, QAction], look: Look) -> None:
+        super().__init__()
+        self._look = look
+        self._pending: list[TokenInfo] = []
+        self.prompt, self.output = QPlainTextEdit(), QPlainTextEdit()
+        self.chat = QCheckBox("C&hat template")
+        self.count = QSpinBox()
+        self.outputs = TablePanel("outputs", "Outputs", OUTPUT_HEADINGS, look)
+        self._state, self._rates, self._summary = QLabel(), QLabel(), QLabel()
+        self._position = QProgressBar()
+        self._pages = QStackedWidget()
+        self._pages.addWidget(self._decoder_page(actions))
+        self._pages.addWidget(self._plain_page(actions))
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self._pages)
+
+    def _decoder_page(self, actions: Mapping[str, QAction]) -> QWidget:
+        page = QWidget()
+        layout = QVBoxLayout(page)
+        layout.setContentsMargins(6, 4, 6, 4)
+        layout.setSpacing(6)
+        self._dress_texts()
+        layout.addWidget(self.prompt)
+        layout.addLayout(self._prefill_row(actions))
+        layout.addLayout(self._button_grid(actions))
+        layout.addLayout(self._state_row())
+        layout.addWidget(self._rates)
+        layout.addWidget(self.output, 1)
+        layout.addWidget(self._summary)
+        return page
+
+    def _dress_texts(self) -> None:
+        self.prompt.setObjectName("prompt_text")
+        self.prompt.setAccessibleName("Prompt")
+        self.prompt.setTabChangesFocus(True)
+        self.prompt.setFixedHeight(self.prompt.fontMetrics().height() * 3 + 14)
+        self.output.setObjectName("output_text")
+        self.output.setAccessibleName("Generated text")
+        self.output.setReadOnly(True)
+        self.output.setPlaceholderText("Generated text appears here")
+        self.output.setMaximumBlockCount(5000)
+        self._summary.setProperty("role", "muted")
+        self._summary.setWordWrap(True)
+        self._summary.setObjectName("run_summary")
+        self._rates.setObjectName("run_rates")
+
+    def _prefill_row(self, actions: Mapping[str, QAction]) -> QHBoxLayout:
+        row = QHBoxLayout()
+        self.chat.setObjectName("chat")
+        self.chat.setToolTip("Wrap the prompt in the model's chat template")
+        row.addWidget(self.chat)
+        row.addStretch(1)
+        label = QLabel("N")
+        label.setBuddy(self.count)
+        label.setProperty("role", "muted")
+        self.count.setObjectName("count")
+        self.count.setRange(1, 100_000)
+        self.count.setValue(32)
+        self.count.setToolTip("How many steps Steps ×N, Replay ×N and Verify ×N make")
+        self.count.setAccessibleName("Number of steps")
+        row.addWidget(label)
+        row.addWidget(self.count)
+        row.addWidget(_button(actions["prefill"]))
+        return row
+
+    def _button_grid(self, actions: Mapping[str, QAction]) -> QGridLayout:
+        grid = QGridLayout()
+        grid.setSpacing(4)
+        for line, names in enumerate(BUTTONS):
+            for place, name in enumerate(names):
+                grid.addWidget(_button(actions[name]), line, place)
+        return grid
+
+    def _state_row(self) -> QHBoxLayout:
+        row = QHBoxLayout()
+        row.setSpacing(8)
+        self._state.setObjectName("run_state")
+        self._position.setObjectName("run_position")
+        self._position.setAccessibleName("Position in the KV cache")
+        self._position.setFormat("no prompt yet")
+        row.addWidget(self._state)
+        row.addWidget(self._position, 1)
+        return row
+
+    def _plain_page(self, actions: Mapping[str, QAction]) -> QWidget:
+        page = QWidget()
+        layout = QVBoxLayout(page)
+        layout.setContentsMargins(6, 4, 6, 4)
+        words = QLabel(
+            "This model is no decoder: it runs once, on seeded random inputs of the planned shapes."
+        )
+        words.setWordWrap(True)
+        words.setProperty("role", "muted")
+        layout.addWidget(words)
+        layout.addWidget(_button(actions["run_model"]))
+        layout.addWidget(self.outputs, 1)
+        return page
+
+    def set_model(self, model: ModelInfo | None) -> None:
+        """The page and the first prompt for a model."""
+        plain = model is not None and model.contract is None
+        self._pages.setCurrentIndex(1 if plain else 0)
+        if model is None:
+            return
+        hint = (
+            "Prompt" if model.has_tokenizer else "Token ids separated by spaces: this model has no tokenizer"
+        )
+        self.prompt.setPlaceholderText(hint)
+        self.prompt.setPlainText(model.default_prompt or ("" if model.has_tokenizer else "1 2 3 4"))
+        self.chat.setEnabled(model.has_tokenizer)
+
+    def set_state(self, state: AppState) -> None:
+        """Where the run stands."""
+        text, tone = state_chip(state)
+        self._state.setText(text)
+        if self._state.property("tone") != tone:
+            self._state.setProperty("tone", tone)
+            restyle(self._state)
+        position, capacity = max(state.run.position, state.live.position), state.run.capacity
+        self._position.setMaximum(max(capacity, 1))
+        self._position.setValue(min(position, max(capacity, 1)))
+        self._position.setFormat(f"{position:,} of {capacity:,} tokens" if capacity else "no prompt yet")
+        self._rates.setText(rates_text(state))
+        self._summary.setText(run_summary(state))
+        self._summary.setVisible(bool(self._summary.text()))
+        self.outputs.set_rows(output_rows(state.outputs))
+
+    def clear(self) -> None:
+        """A generation begins."""
+        self._pending = []
+        self.output.clear()
+
+    def add_token(self, token: TokenInfo) -> None:
+        """Takes a token; written at the next refresh."""
+        self._pending.append(token)
+
+    def refresh(self) -> None:
+        """Writes the tokens that came in: eager ones plain, replayed ones in the accent colour."""
+        if not self._pending:
+            return
+        tokens, self._pending = self._pending, []
+        cursor = QTextCursor(self.output.document())
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        bar = self.output.verticalScrollBar()
+        follow = bar.value() >= bar.maximum() - 4
+        for replayed, text in _joined(tokens):
+            cursor.insertText(text, self._format(replayed=replayed))
+        if follow:
+            bar.setValue(bar.maximum())
+
+    def _format(self, *, replayed: bool) -> QTextCharFormat:
+        made = QTextCharFormat()
+        made.setForeground(QColor(self._look.theme.replayed if replayed else self._look.theme.text))
+        if replayed:
+            made.setFontUnderline(True)
+            made.setUnderlineStyle(QTextCharFormat.UnderlineStyle.DotLine)
+        return made
+
+    def set_look(self, look: Look) -> None:
+        """Draws in another theme; text that is already there is coloured anew."""
+        self._look = look
+        self.outputs.set_look(look)
+        block = self.output.document().begin()
+        while block.isValid():
+            self._recolour(block.position(), [(f.start, f.length, f.format) for f in block.textFormats()])
+            block = block.next()
+
+    def _recolour(self, start: int, ranges: list[tuple[int, int, QTextCharFormat]]) -> None:
+        cursor = QTextCursor(self.output.document())
+        for offset, length, old in ranges:
+            cursor.setPosition(start + offset)
+            cursor.setPosition(start + offset + length, QTextCursor.MoveMode.KeepAnchor)
+            cursor.setCharFormat(self._format(replayed=old.fontUnderline()))
+
+
+def _joined(tokens: list[TokenInfo]) -> list[tuple[bool, str]]:
+    """Texts of neighbouring tokens of one kind put together; tokens without a text show their ids."""
+    joined: list[tuple[bool, str]] = []
+    for token in tokens:
+        text = token.text if token.text or not token.tokens else f"{token.tokens[0]} "
+        if joined and joined[-1][0] == token.replayed:
+            joined[-1] = (token.replayed, joined[-1][1] + text)
+        else:
+            joined.append((token.replayed, text))
+    return joined
+
+
+def _button(action: QAction) -> QToolButton:
+    button = QToolButton()
+    button.setDefaultAction(action)
+    button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+    button.setSizePolicy(button.sizePolicy().Policy.Expanding, button.sizePolicy().Policy.Fixed)
+    button.setObjectName(f"button_{action.objectName()}")
+    button.setAccessibleName(action.text())
+    return button

@@ -1,0 +1,94 @@
+"""A table of rows with an optional detail below it: axes, counters, problems, declines, slots, outputs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QModelIndex, QSize, Qt, Signal
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QLabel, QTableView, QVBoxLayout, QWidget
+
+from vramscope_app.models.rows_model import RowsModel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vramscope_app.look import Look
+    from vramscope_app.rows.cells import Heading, Row
+
+
+def dress_table(view: QTableView, name: str) -> None:
+    """Dense rows, no grid, whole rows chosen."""
+    view.setObjectName(name)
+    view.setShowGrid(False)
+    view.setAlternatingRowColors(True)
+    view.setWordWrap(False)
+    view.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+    view.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+    view.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+    view.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+    rows = view.verticalHeader()
+    rows.setVisible(False)
+    rows.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+    rows.setDefaultSectionSize(view.fontMetrics().height() + 7)
+    view.horizontalHeader().setHighlightSections(False)
+    view.horizontalHeader().setStretchLastSection(True)
+    view.setIconSize(QSize(15, 15))
+
+
+class TablePanel(QWidget):
+    """Rows under headings; activating one that has a node asks to jump there."""
+
+    jump = Signal(str)
+    edited = Signal(str, str)
+
+    def __init__(
+        self, name: str, title: str, headings: Sequence[Heading], look: Look, *, detail: bool = False
+    ) -> None:
+        super().__init__()
+        self.model = RowsModel(headings, look, self)
+        self.view = QTableView()
+        self.view.setModel(self.model)
+        self.view.setAccessibleName(title)
+        dress_table(self.view, name)
+        unit = self.view.fontMetrics().averageCharWidth() + 1
+        for column, heading in enumerate(headings):
+            self.view.setColumnWidth(column, heading.width * unit + 12)
+        self._detail = QLabel()
+        self._detail.setProperty("role", "muted")
+        self._detail.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._detail.setWordWrap(True)
+        self._detail.setContentsMargins(6, 2, 6, 2)
+        self._detail.setVisible(False)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(2)
+        layout.addWidget(self.view, 1)
+        layout.addWidget(self._detail)
+        self._wants_detail = detail
+        self.view.activated.connect(self._activated)
+        self.view.selectionModel().currentRowChanged.connect(self._chosen)
+        self.model.modelReset.connect(self._forget)
+        self.model.edited.connect(self.edited)
+
+    def set_rows(self, rows: list[Row]) -> None:
+        """Shows other rows."""
+        self.model.set_rows(rows)
+        self._chosen(self.view.currentIndex(), QModelIndex())
+
+    def set_look(self, look: Look) -> None:
+        """Draws in another theme."""
+        self.model.set_look(look)
+
+    def _forget(self) -> None:
+        self._detail.setVisible(False)
+
+    def _activated(self, index: QModelIndex) -> None:
+        node = self.model.row(index.row()).node
+        editable = bool(self.model.flags(index) & Qt.ItemFlag.ItemIsEditable)
+        if node and not editable:
+            self.jump.emit(node)
+
+    def _chosen(self, current: QModelIndex, _previous: QModelIndex) -> None:
+        text = self.model.row(current.row()).detail if current.isValid() else ""
+        self._detail.setText(text)
+        self._detail.setVisible(self._wants_detail and bool(text))

@@ -1,0 +1,1 @@
+"""Pure functions from messages to what tables and trees show; nothing here needs a screen."""

@@ -1,0 +1,146 @@
+"""The columns of the node tree: what each shows for a node and for a scope, and how it sorts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vramscope_app.rows.nodes import UNKNOWN, NodeTable, Scopes, group_totals, scopes_of
+from vramscope_app.text import exact_bytes, plural, short_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class NodeColumn:
+    """One column: the table's column that it shows, its title, its width in characters."""
+
+    key: str
+    title: str
+    width: int
+    tip: str
+    right: bool = False
+
+
+COLUMNS = (
+    NodeColumn("name", "Node", 38, "Scopes and nodes in the order in which they run"),
+    NodeColumn("operator", "Operator", 22, "The ONNX operator"),
+    NodeColumn("weight_bytes", "Weights", 10, "Stored weights that the node reads", right=True),
+    NodeColumn("output_bytes", "Output", 11, "Bytes of the node's outputs", right=True),
+    NodeColumn("workspace_bytes", "Workspace", 10, "Planned scratch; of a scope the largest", right=True),
+    NodeColumn(
+        "live_bytes", "Live", 10, "Arena bytes alive while the node runs; of a scope the most", right=True
+    ),
+    NodeColumn("certainty", "Known as", 9, "How the output bytes are known: exact, bound or unknown"),
+    NodeColumn("path", "Path", 16, "After a capture: captured, or eager with the reason"),
+    NodeColumn("kernel", "Kernel", 10, "host: own kernel; reference: onnx.reference; none: nothing runs it"),
+    NodeColumn("output_shapes", "Output shapes", 40, "Shapes of the outputs; ≤ before a bounded extent"),
+)
+BYTE_COLUMNS = frozenset(column.key for column in COLUMNS if column.right)
+LARGEST = frozenset({"workspace_bytes", "live_bytes"})
+"""Of these a scope shows the largest, not the sum."""
+_CERTAINTIES = ("exact", "measured", "bound", "unknown")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeView:
+    """A table with its scopes and what the scopes add up to."""
+
+    table: NodeTable
+    scopes: Scopes
+    totals: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    unknown: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Per scope how many of its nodes have outputs of unknown size."""
+
+    def tone(self, row: int, key: str) -> str:
+        """The tone of a node's cell."""
+        text = self.table.text(key, row) if key not in BYTE_COLUMNS else ""
+        if key in BYTE_COLUMNS:
+            return "muted" if self.table.number(key, row) <= 0 else ""
+        if key == "path":
+            return "good" if text == "captured" else "warning" if text.startswith("eager ·") else "muted"
+        if key == "kernel":
+            return "warning" if text in ("reference", "none") else "muted"
+        if key == "certainty":
+            return {"bound": "info", "unknown": "bad"}.get(text, "muted")
+        return "muted" if key == "output_shapes" else ""
+
+
+def view_of(table: NodeTable, *, grouped: bool, scopes: Scopes | None = None) -> NodeView:
+    """A table with its scopes added up; ``scopes`` from before when they are the same."""
+    groups = scopes if scopes is not None else scopes_of(table.column("scope"), grouped=grouped)
+    totals = {key: group_totals(groups, table.integers(key), largest=key in LARGEST) for key in BYTE_COLUMNS}
+    lost = (table.integers("output_bytes") == UNKNOWN).astype(np.int64)
+    ones = np.ones(table.rows, np.int64)
+    return NodeView(table, groups, totals, group_totals(groups, ones), group_totals(groups, lost))
+
+
+def node_text(view: NodeView, row: int, key: str) -> str:
+    """What a node's cell shows."""
+    if key in BYTE_COLUMNS:
+        return _bytes_text(view.table, row, key)
+    return view.table.text(key, row)
+
+
+def _bytes_text(table: NodeTable, row: int, key: str) -> str:
+    size = table.number(key, row)
+    if size == UNKNOWN:
+        return "unknown"
+    if size == 0:
+        return "–"
+    bound = key == "output_bytes" and table.text("certainty", row) == "bound"
+    return f"≤ {short_bytes(size)}" if bound else short_bytes(size)
+
+
+def node_tip(view: NodeView, row: int, key: str) -> str:
+    """The tooltip of a node's cell: exact bytes, or the node in full."""
+    table = view.table
+    if key in BYTE_COLUMNS:
+        size = table.number(key, row)
+        return exact_bytes(None if size == UNKNOWN else size)
+    if key == "name":
+        domain = table.text("domain", row)
+        lines = (
+            table.text("name", row),
+            f"{domain + '::' if domain else ''}{table.text('operator', row)}",
+            f"in: {table.text('input_shapes', row)}" if table.text("input_shapes", row) else "",
+            f"out: {table.text('output_shapes', row)}",
+        )
+        return "\n".join(line for line in lines if line)
+    return table.text(key, row)
+
+
+def group_text(view: NodeView, group: int, key: str) -> str:
+    """What a scope's cell shows."""
+    if key == "name":
+        return view.scopes.names[group]
+    if key == "operator":
+        return plural(int(view.counts[group]), "node")
+    if key not in BYTE_COLUMNS:
+        return ""
+    size = int(view.totals[key][group])
+    if key == "output_bytes" and view.unknown[group]:
+        return f"≥ {short_bytes(size)}"
+    return short_bytes(size) if size else "–"
+
+
+def sort_keys(view: NodeView, key: str) -> NDArray[np.float64]:
+    """Per item (scopes, then nodes) what a column sorts by."""
+    if key in BYTE_COLUMNS:
+        return np.concatenate([view.totals[key], view.table.integers(key)]).astype(np.float64)
+    if key == "certainty":
+        ranks = {name: rank for rank, name in enumerate(_CERTAINTIES)}
+        found = [-1.0] * len(view.scopes.names) + [
+            float(ranks.get(text, 9)) for text in view.table.column(key)
+        ]
+        return np.array(found, np.float64)
+    groups = view.scopes.names if key == "name" else [""] * len(view.scopes.names)
+    texts = [*groups, *view.table.column(key)]
+    order = {text: rank for rank, text in enumerate(sorted(set(texts)))}
+    return np.array([order[text] for text in texts], np.float64)

@@ -1,0 +1,62 @@
+"""The run in words: its state, its rates, what verification and capture said."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vramscope_app.text import plural, rate_text
+
+if TYPE_CHECKING:
+    from vramscope.messages.running import CaptureInfo, VerifyInfo
+    from vramscope_app.state import AppState
+
+_TONES = {"ready": "good", "unsupported": "warning", "armed": "info", "warm-up": "info"}
+
+
+def state_chip(state: AppState) -> tuple[str, str]:
+    """The run's state and its tone."""
+    run = state.run
+    if run.finished:
+        return f"● finished: {run.finished}", "info"
+    return f"● {run.state}", _TONES.get(run.state, "muted")
+
+
+def rates_text(state: AppState) -> str:
+    """Tokens a second, eager beside replay."""
+    eager, replay = state.run.tokens_per_second_eager, state.run.tokens_per_second_replay
+    parts = [
+        f"eager <b>{rate_text(eager)}</b> tok/s ({state.live.steps_eager:,})",
+        f"replay <b>{rate_text(replay)}</b> tok/s ({state.live.steps_replayed:,})",
+    ]
+    if eager and replay:
+        parts.append(f"<b>×{replay / eager:.2f}</b>")
+    return " &nbsp;·&nbsp; ".join(parts)
+
+
+def run_summary(state: AppState) -> str:
+    """The last verification and the last capture, a line each."""
+    lines = []
+    if state.verify is not None:
+        lines.append(verify_text(state.verify))
+    if state.capture is not None:
+        lines.append(capture_text(state.capture))
+    return "\n".join(lines)
+
+
+def verify_text(verify: VerifyInfo) -> str:
+    """Replay beside eager in a sentence."""
+    difference = f"largest logit difference {verify.largest_logit_difference:.3g}"
+    if verify.equal:
+        return f"✓ Replay equals eager over {plural(verify.steps, 'step')}; {difference}"
+    return f"✗ Replay differs from eager at step {verify.first_difference}; {difference}"
+
+
+def capture_text(capture: CaptureInfo) -> str:
+    """A capture in a sentence."""
+    nodes = f"{capture.nodes_captured:,} of {plural(capture.nodes_total, 'node')}"
+    if not capture.captured:
+        return f"✗ Nothing was captured: {plural(len(capture.declines), 'decline')}"
+    segments = sum(segment.captured for segment in capture.segments)
+    seams = len(capture.segments) - segments
+    tail = f", {plural(seams, 'seam')} run eagerly between them" if seams else ""
+    return f"✓ Captured {nodes} in {plural(segments, 'segment')}{tail}"

@@ -1,0 +1,83 @@
+"""The scenario as the window edits it: the context slider's scale, the card list, applied suggestions."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from vramscope_app.text import parse_bytes, short_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from vramscope.messages.model import CardInfo, ModelInfo
+    from vramscope.messages.planning import ScenarioInfo
+
+SLIDER_STEPS = 1000
+NO_CARD = "No card"
+OPEN_LIMIT = 131_072
+"""The slider's end for a model that names no limit of its own."""
+LARGEST_COUNT = 2**31 - 1
+
+
+def context_limit(model: ModelInfo | None) -> int:
+    """The largest context that the slider offers."""
+    if model is None or model.contract is None:
+        return OPEN_LIMIT
+    return model.contract.context_limit or OPEN_LIMIT
+
+
+def slider_to_context(place: int, limit: int) -> int:
+    """Tokens for a place of the slider: each step multiplies; round numbers, from 16 to the limit."""
+    if place >= SLIDER_STEPS:
+        return limit
+    low = min(16, limit)
+    tokens: float = low * math.pow(limit / low, place / SLIDER_STEPS)
+    grain = max(1, 1 << max(int(tokens).bit_length() - 5, 0))
+    return max(low, min(limit, round(tokens / grain) * grain))
+
+
+def context_to_slider(context: int, limit: int) -> int:
+    """The place of a number of tokens; 0 (the model's own limit) is the end."""
+    low = min(16, limit)
+    if context <= 0 or context >= limit:
+        return SLIDER_STEPS
+    if context <= low:
+        return 0
+    return round(SLIDER_STEPS * math.log(context / low) / math.log(limit / low))
+
+
+def card_label(card: CardInfo) -> str:
+    """A card in the list."""
+    return f"{card.name} · {short_bytes(card.memory_bytes)}"
+
+
+def choose_card(scenario: ScenarioInfo, text: str, cards: Sequence[CardInfo]) -> ScenarioInfo | None:
+    """The scenario with the card, the budget or nothing that was chosen or typed; None for anything else."""
+    typed = text.strip()
+    if not typed or typed == NO_CARD:
+        return msgspec.structs.replace(scenario, card="", budget=None)
+    wanted = typed.lower()
+    for card in cards:
+        if wanted in (card.name.lower(), card_label(card).lower()):
+            return msgspec.structs.replace(scenario, card=card.name, budget=None)
+    budget = parse_bytes(typed)
+    return None if not budget else msgspec.structs.replace(scenario, card="", budget=budget)
+
+
+def chosen_card(scenario: ScenarioInfo, cards: Sequence[CardInfo]) -> str:
+    """What the card list shows for a scenario."""
+    if scenario.budget is not None:
+        return short_bytes(scenario.budget)
+    for card in cards:
+        if card.name == scenario.card:
+            return card_label(card)
+    return scenario.card or NO_CARD
+
+
+def apply_change(scenario: ScenarioInfo, change: Mapping[str, int | str]) -> ScenarioInfo:
+    """A scenario after a suggestion; fields it does not know are left alone."""
+    known = {name: change[name] for name in scenario.__struct_fields__ if name in change}
+    return msgspec.structs.replace(scenario, **known)

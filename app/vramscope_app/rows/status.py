@@ -1,0 +1,37 @@
+"""The status bar and the title in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vramscope_app.state import Engine
+from vramscope_app.text import plural, short_bytes
+
+if TYPE_CHECKING:
+    from vramscope.messages.model import ModelInfo
+    from vramscope_app.state import AppState
+
+
+def engine_text(state: AppState) -> str:
+    """Where the engine stands."""
+    if state.engine is Engine.DEAD:
+        return "engine stopped"
+    if state.engine is Engine.STARTING or state.hello is None:
+        return "engine starting…"
+    devices = ", ".join(item.name for item in state.hello.devices if item.available)
+    return f"engine {state.hello.engine_version} · {devices} · process {state.hello.process}"
+
+
+def model_text(model: ModelInfo | None) -> str:
+    """The open model in a few words."""
+    if model is None:
+        return ""
+    parts = [model.name, plural(model.nodes, "node"), f"{short_bytes(model.weights_bytes)} weights"]
+    if model.contract is not None:
+        parts += [model.contract.dialect, plural(model.contract.layers, "layer")]
+    return " · ".join(parts)
+
+
+def window_title(model: ModelInfo | None) -> str:
+    """The window's title."""
+    return f"{model.name} — VRAMScope" if model is not None else "VRAMScope"

@@ -1,0 +1,228 @@
+"""Rows of the axis, counter, problem, decline, slot and output tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vramscope_app.rows.cells import Cell, Heading, Row, bytes_cell, count_cell
+from vramscope_app.text import short_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from vramscope.messages.live import CounterInfo, SlotInfo
+    from vramscope.messages.model import ModelInfo
+    from vramscope.messages.planning import AxisInfo, PlanInfo
+    from vramscope.messages.running import DeclineInfo, RunModelInfo
+    from vramscope.protocol import ErrorInfo
+
+AXIS_HEADINGS = (
+    Heading("Symbol", 26, "The name of the dimension in the model"),
+    Heading("Low", 7, "The smallest extent", right=True),
+    Heading("Maximum", 10, "The largest extent; double-click or press F2 to declare one", right=True),
+    Heading("Known as", 9, "exact, bound, or refused"),
+    Heading("Because of", 13, "What bounds it"),
+    Heading("Source", 34),
+    Heading("Values", 7, "How many values have this dimension", right=True),
+    Heading("First node", 34),
+)
+COUNTER_HEADINGS = (
+    Heading("Component", 17),
+    Heading("Now", 9, "Bytes held now", right=True),
+    Heading("Peak", 9, "The most bytes held at once", right=True),
+    Heading("Total", 9, "All bytes ever asked for", right=True),
+    Heading("# now", 6, "Allocations held now", right=True),
+    Heading("# peak", 6, "The most allocations at once", right=True),
+    Heading("# total", 7, "All allocations ever made", right=True),
+)
+PROBLEM_HEADINGS = (
+    Heading("", 3),
+    Heading("Problem", 70),
+    Heading("What to do", 50),
+    Heading("Node", 34, "Double-click or press Enter to show it in the tree"),
+)
+DECLINE_HEADINGS = (
+    Heading("Node", 34, "Double-click or press Enter to show it in the tree"),
+    Heading("Operator", 16),
+    Heading("Seam", 28, "Why the node stands between two graphs"),
+    Heading("Reason", 60),
+    Heading("What to do", 40),
+)
+SLOT_HEADINGS = (
+    Heading("Graph slot", 10),
+    Heading("State", 12),
+    Heading("Segments", 8, right=True),
+    Heading("Replays", 8, right=True),
+    Heading("Invalidated", 10, right=True),
+    Heading("Last cause", 50),
+)
+OUTPUT_HEADINGS = (
+    Heading("Output", 24),
+    Heading("Type", 9),
+    Heading("Shape", 18),
+    Heading("Minimum", 11, right=True),
+    Heading("Maximum", 11, right=True),
+    Heading("Mean", 11, right=True),
+)
+_SEVERITIES = {"error": ("error", "bad"), "warning": ("warning", "warning"), "note": ("note", "info")}
+
+
+def axis_rows(axes: Sequence[AxisInfo]) -> list[Row]:
+    """One row a symbol, refused ones first, else in the plan's order."""
+    return [_axis_row(axis) for axis in sorted(axes, key=lambda axis: not axis.refused)]
+
+
+def _axis_row(axis: AxisInfo) -> Row:
+    refused = bool(axis.refused)
+    tone = "bad" if refused else ""
+    why = axis.refused or "\n".join(axis.derivation) or axis.source
+    maximum = "none" if axis.high is None else f"{axis.high:,}"
+    cells = (
+        Cell(axis.symbol, why, tone, icon="refused" if refused else ""),
+        Cell(f"{axis.low:,}", right=True),
+        Cell(maximum, _maximum_tip(axis), tone, right=True, edit=_edit_text(axis)),
+        Cell("refused" if refused else axis.certainty, why, tone),
+        Cell(axis.kind),
+        Cell(axis.refused or axis.source, why, tone),
+        Cell(f"{axis.uses:,}", right=True),
+        Cell(axis.first_node, axis.first_node),
+    )
+    return Row(axis.symbol, cells, axis.first_node, _axis_detail(axis))
+
+
+def _edit_text(axis: AxisInfo) -> str | None:
+    if not axis.editable:
+        return None
+    return "" if axis.high is None else str(axis.high)
+
+
+def _maximum_tip(axis: AxisInfo) -> str:
+    if not axis.editable:
+        return "The scenario or the model fixes this maximum"
+    return "Double-click or press F2 to declare a maximum; empty takes it back"
+
+
+def _axis_detail(axis: AxisInfo) -> str:
+    head = f"{axis.symbol}: {axis.refused}" if axis.refused else f"{axis.symbol}: {axis.source}"
+    return "\n".join([head, *(f"    {line}" for line in axis.derivation)])
+
+
+def counter_rows(counters: Iterable[CounterInfo]) -> list[Row]:
+    """One row a component."""
+    return [
+        Row(
+            item.component,
+            (
+                Cell(item.component),
+                bytes_cell(item.current_bytes),
+                bytes_cell(item.peak_bytes),
+                bytes_cell(item.total_bytes),
+                count_cell(item.current_count),
+                count_cell(item.peak_count),
+                count_cell(item.total_count),
+            ),
+        )
+        for item in counters
+    ]
+
+
+def problem_rows(
+    model: ModelInfo | None, plan: PlanInfo | None, failures: Sequence[tuple[str, ErrorInfo]]
+) -> list[Row]:
+    """Failed requests first, then the plan's problems by severity; without a plan what opening noticed."""
+    rows = [
+        _problem_row("error", f"{method}: {error.what}: {error.why}", error.remedy, error.node)
+        for method, error in failures
+    ]
+    if plan is not None:
+        ranks = {name: rank for rank, name in enumerate(_SEVERITIES)}
+        found = sorted(plan.problems, key=lambda item: ranks.get(item.severity, len(ranks)))
+        rows += [_problem_row(item.severity, item.text, item.remedy, item.node) for item in found]
+    elif model is not None:
+        rows += [_problem_row("note", text, "", "") for text in model.problems]
+    return _numbered(rows)
+
+
+def _problem_row(severity: str, text: str, remedy: str, node: str) -> Row:
+    icon, tone = _SEVERITIES.get(severity, ("note", "info"))
+    cells = (
+        Cell("", severity, tone, icon=icon),
+        Cell(text, text),
+        Cell(remedy, remedy),
+        Cell(node, node),
+    )
+    return Row(f"{severity} {text} {node}", cells, node, "\n".join(filter(None, (text, remedy))))
+
+
+def _numbered(rows: list[Row]) -> list[Row]:
+    """Keys made unique: the same text may come twice."""
+    return [Row(f"{index} {row.key}", row.cells, row.node, row.detail) for index, row in enumerate(rows)]
+
+
+def decline_rows(declines: Sequence[DeclineInfo]) -> list[Row]:
+    """One row a node (or the whole graph) that was not captured."""
+    rows = [
+        Row(
+            item.node,
+            (
+                Cell(item.node or "the whole graph", item.node, "warning", icon="warning"),
+                Cell(item.operator),
+                Cell(item.seam, item.seam),
+                Cell(item.reason, item.reason),
+                Cell(item.remedy, item.remedy),
+            ),
+            item.node,
+            "\n".join(filter(None, (item.reason, item.remedy))),
+        )
+        for item in declines
+    ]
+    return _numbered(rows)
+
+
+def slot_rows(slots: Sequence[SlotInfo]) -> list[Row]:
+    """One row a graph slot."""
+    return [
+        Row(
+            slot.name,
+            (
+                Cell(slot.name),
+                Cell(slot.state),
+                count_cell(slot.segments),
+                count_cell(slot.replays),
+                count_cell(slot.invalidations),
+                Cell(slot.last_cause, slot.last_cause, "warning" if slot.last_cause else ""),
+            ),
+        )
+        for slot in slots
+    ]
+
+
+def output_rows(run: RunModelInfo | None) -> list[Row]:
+    """One row an output of a model that is no decoder."""
+    if run is None:
+        return []
+    return [
+        Row(
+            item.name,
+            (
+                Cell(item.name, item.name),
+                Cell(item.dtype),
+                Cell(" × ".join(map(str, item.shape)) or "scalar"),
+                *(_number_cell(value) for value in (item.minimum, item.maximum, item.mean)),
+            ),
+        )
+        for item in run.outputs
+    ]
+
+
+def _number_cell(value: float | None) -> Cell:
+    return (
+        Cell("–", "not a number type", "muted", right=True)
+        if value is None
+        else Cell(f"{value:.5g}", right=True)
+    )
+
+
+def saves_text(size: int) -> str:
+    """What a suggestion saves."""
+    return f"saves {short_bytes(size)}"

@@ -1,0 +1,77 @@
+"""Puts application, client, controller and window together."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QByteArray, QSettings
+from PySide6.QtWidgets import QApplication
+
+from vramscope.messages.model import OpenParams
+from vramscope_app.client import EngineClient
+from vramscope_app.controller import Controller
+from vramscope_app.main import DEFAULT_SAMPLE
+from vramscope_app.settings import Settings
+
+if TYPE_CHECKING:
+    import argparse
+
+    from vramscope_app.window import MainWindow
+
+
+def make_application(name: str) -> QApplication:
+    """The application object with its names."""
+    application = QApplication(sys.argv[:1])
+    application.setApplicationName(name)
+    application.setOrganizationName(name)
+    application.setApplicationDisplayName("VRAMScope")
+    application.setDesktopFileName(name)
+    return application
+
+
+def make_window(controller: Controller, settings: Settings, theme: str) -> MainWindow:
+    """The window in its theme. Imports the drawing parts only now: the engine starts meanwhile."""
+    from vramscope_app.icons import application_icon
+    from vramscope_app.look import Look
+    from vramscope_app.theme import apply_theme, resolve
+    from vramscope_app.window import MainWindow
+
+    look = Look.of(resolve(theme))
+    application = QApplication.instance()
+    if isinstance(application, QApplication):
+        apply_theme(application, look.theme)
+    window = MainWindow(controller, settings, look)
+    window.setWindowIcon(application_icon())
+    return window
+
+
+def source_of(options: argparse.Namespace) -> OpenParams:
+    """What the command line asks to open."""
+    if options.path:
+        return OpenParams(path=options.path)
+    return OpenParams(sample=options.sample or DEFAULT_SAMPLE)
+
+
+def run(options: argparse.Namespace, name: str) -> int:
+    """Shows the window, or makes the off-screen journey; returns the exit code."""
+    application = make_application(name)
+    settings = Settings(QSettings(name, name))
+    controller = Controller(EngineClient())
+    controller.open(source_of(options))
+    controller.start()
+    window = make_window(controller, settings, options.theme or settings.theme)
+    if options.picture:
+        from vramscope_app.journey import make_journey
+
+        return make_journey(application, window, options.picture)
+    _restore(window, settings)
+    window.show()
+    return application.exec()
+
+
+def _restore(window: MainWindow, settings: Settings) -> None:
+    geometry, docks = settings.layout()
+    if geometry != QByteArray():
+        window.restoreGeometry(geometry)
+        window.restoreState(docks)

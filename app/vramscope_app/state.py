@@ -1,0 +1,157 @@
+"""Everything the window shows except streams, as one frozen snapshot, and the questions asked about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from vramscope.messages.live import SnapshotInfo
+from vramscope.messages.planning import BytesFigure, ScenarioInfo
+from vramscope.messages.running import RunInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vramscope.messages.model import Hello, ModelInfo, OpenParams
+    from vramscope.messages.planning import PlanInfo
+    from vramscope.messages.running import CaptureInfo, RunModelInfo, VerifyInfo
+    from vramscope_app.client import Call, Death, Refusal
+    from vramscope_app.rows.nodes import NodeTable
+
+EMPTY_RUN = RunInfo(
+    state="idle",
+    position=0,
+    capacity=0,
+    new_tokens=[],
+    text="",
+    steps_eager=0,
+    steps_replayed=0,
+    tokens_per_second_eager=None,
+    tokens_per_second_replay=None,
+    finished="",
+)
+EMPTY_SNAPSHOT = SnapshotInfo(
+    sequence=0,
+    seconds=0.0,
+    state="idle",
+    position=0,
+    capacity=0,
+    steps_eager=0,
+    steps_replayed=0,
+    allocations_last_step=0,
+    allocated_bytes=0,
+    peak_bytes=0,
+    budget=None,
+    counters=[],
+    kernel_temporaries=BytesFigure(bytes=None, certainty="unknown"),
+    uploads=0,
+    upload_bytes=0,
+    downloads=0,
+    download_bytes=0,
+    slots=[],
+    measured=[],
+)
+TITLES = {
+    "hello": "starting the engine",
+    "open": "opening the model",
+    "plan": "planning",
+    "prefill": "prefill",
+    "step": "eager steps",
+    "capture": "capture",
+    "replay": "replay",
+    "verify": "verify",
+    "reset": "reset",
+    "run_model": "running the model",
+    "export": "writing the report",
+    "shutdown": "ending",
+}
+
+
+class Engine(Enum):
+    """Where the engine process stands."""
+
+    STARTING = "starting"
+    READY = "ready"
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """The request that runs: what it is, how far it is, and when it was sent."""
+
+    call: Call
+    stage: str = ""
+    done: int = 0
+    total: int = 0
+
+    @property
+    def title(self) -> str:
+        """What runs, in words."""
+        return TITLES.get(self.call.method, self.call.method)
+
+
+@dataclass(frozen=True, slots=True)
+class AppState:
+    """The whole window at one moment."""
+
+    engine: Engine = Engine.STARTING
+    hello: Hello | None = None
+    death: Death | None = None
+    source: OpenParams | None = None
+    """What is open."""
+    model: ModelInfo | None = None
+    scenario: ScenarioInfo = field(default_factory=ScenarioInfo)
+    plan: PlanInfo | None = None
+    nodes: Mapping[str, NodeTable] = field(default_factory=dict)
+    """Node tables by phase."""
+    run: RunInfo = EMPTY_RUN
+    capture: CaptureInfo | None = None
+    verify: VerifyInfo | None = None
+    outputs: RunModelInfo | None = None
+    live: SnapshotInfo = EMPTY_SNAPSHOT
+    busy: Busy | None = None
+    failures: tuple[Refusal, ...] = ()
+    """Requests that failed since the model was opened, newest first."""
+    notice: Refusal | None = None
+    """The failure that the banner shows until it is closed or something succeeds."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether the engine answers."""
+        return self.engine is Engine.READY
+
+    @property
+    def decoder(self) -> bool:
+        """Whether the open model generates tokens."""
+        return self.model is not None and self.model.contract is not None
+
+    @property
+    def planned(self) -> bool:
+        """Whether there is a plan that could run."""
+        return self.plan is not None and self.plan.verdict.kind != "cannot be planned"
+
+    @property
+    def working(self) -> bool:
+        """Whether a request runs that others must wait for."""
+        return self.busy is not None and self.busy.call.method != "plan"
+
+    @property
+    def idle(self) -> bool:
+        """Whether a request that runs the model may be sent."""
+        return self.ready and self.planned and not self.working
+
+    @property
+    def started(self) -> bool:
+        """Whether a prompt was prefilled."""
+        return self.run.position > 0
+
+    @property
+    def steppable(self) -> bool:
+        """Whether the next token may be computed."""
+        return self.idle and self.decoder and self.started and not self.run.finished
+
+    @property
+    def replayable(self) -> bool:
+        """Whether a captured graph may be replayed."""
+        return self.steppable and self.run.state == "ready"

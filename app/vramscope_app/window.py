@@ -1,0 +1,375 @@
+"""The main window: builds the parts, hands them what changed, turns commands into requests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtWidgets import QApplication, QLabel, QMainWindow, QVBoxLayout, QWidget
+
+from vramscope.messages.model import OpenParams
+from vramscope_app import docks as dock_places
+from vramscope_app.commands import make_actions, update_actions
+from vramscope_app.dialogs import ask_export, ask_file, ask_folder, show_about
+from vramscope_app.look import Look
+from vramscope_app.menus import build_menus, build_toolbar, fill_recent, fill_samples, path_of_drop
+from vramscope_app.panels.busy import BusyIndicator
+from vramscope_app.panels.capture import CapturePanel
+from vramscope_app.panels.events import EventPanel
+from vramscope_app.panels.live import LivePanel
+from vramscope_app.panels.log import LogPanel
+from vramscope_app.panels.nodes import NodePanel
+from vramscope_app.panels.overview import Overview
+from vramscope_app.panels.run import RunPanel
+from vramscope_app.panels.scenario import ScenarioBar
+from vramscope_app.panels.table import TablePanel
+from vramscope_app.rows.nodes import with_paths
+from vramscope_app.rows.scenario import apply_change
+from vramscope_app.rows.status import engine_text, model_text, window_title
+from vramscope_app.rows.tables import (
+    AXIS_HEADINGS,
+    COUNTER_HEADINGS,
+    PROBLEM_HEADINGS,
+    axis_rows,
+    counter_rows,
+    problem_rows,
+)
+from vramscope_app.state import AppState
+from vramscope_app.theme import DARK, LIGHT, apply_theme
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QAction, QCloseEvent, QDragEnterEvent, QDropEvent
+
+    from vramscope.messages.live import Events, SnapshotInfo
+    from vramscope_app.controller import Controller
+    from vramscope_app.settings import Settings
+
+REFRESH_MILLISECONDS = 33
+IDLE_REFRESHES = 30
+"""Refreshes without news before the timer rests."""
+
+
+class MainWindow(QMainWindow):
+    """The window; its public methods without parameters are the commands of ``commands.COMMANDS``."""
+
+    def __init__(self, controller: Controller, settings: Settings, look: Look) -> None:
+        super().__init__()
+        self.controller = controller
+        self._settings = settings
+        self._look = look
+        self.actions_by_id = make_actions(self)
+        self.overview, self.nodes = Overview(look), NodePanel(look)
+        self.scenario = ScenarioBar()
+        self.run_panel = RunPanel(self.actions_by_id, look)
+        self.live, self.events = LivePanel(look), EventPanel(look)
+        self.axes = TablePanel("axes", "Bounded axes", AXIS_HEADINGS, look, detail=True)
+        self.problems = TablePanel("problems", "Problems", PROBLEM_HEADINGS, look, detail=True)
+        self.counters = TablePanel("counters", "Allocations", COUNTER_HEADINGS, look)
+        self.capture_panel, self.log = CapturePanel(look), LogPanel()
+        self.busy = BusyIndicator(self.actions_by_id["cancel"])
+        self._engine_label, self._model_label = QLabel(), QLabel()
+        self._quiet = 0
+        self._timer = QTimer(self)
+        self._build()
+        self._connect()
+        self.set_look(look)
+        self.overview.set_first(controller.state)
+        self._show(AppState(), controller.state)
+
+    # Building
+
+    def _build(self) -> None:
+        self.setObjectName("main_window")
+        self.setAcceptDrops(True)
+        self.setDockNestingEnabled(True)
+        self.resize(1480, 920)
+        centre = QWidget()
+        layout = QVBoxLayout(centre)
+        layout.setContentsMargins(8, 7, 3, 3)
+        layout.setSpacing(8)
+        layout.addWidget(self.overview)
+        layout.addWidget(self.nodes, 1)
+        self.setCentralWidget(centre)
+        self.docks = dock_places.make_docks(self, self._dock_panels())
+        self.recent_menu, self.sample_menu = build_menus(self, self.actions_by_id, self.docks)
+        self.sample_button = build_toolbar(self, self.actions_by_id, self.sample_menu, self.scenario)
+        self._build_status()
+        dock_places.arrange(self, self.docks)
+        fill_recent(self.recent_menu, self._settings.recent)
+
+    def _dock_panels(self) -> dict[str, QWidget]:
+        return {
+            "run": self.run_panel,
+            "live": self.live,
+            "axes": self.axes,
+            "problems": self.problems,
+            "capture": self.capture_panel,
+            "counters": self.counters,
+            "events": self.events,
+            "log": self.log,
+        }
+
+    def _build_status(self) -> None:
+        status = self.statusBar()
+        status.setSizeGripEnabled(False)
+        status.addWidget(self.busy)
+        for label in (self._model_label, self._engine_label):
+            label.setProperty("role", "muted")
+            label.setContentsMargins(6, 0, 6, 0)
+            status.addPermanentWidget(label)
+
+    def _connect(self) -> None:
+        control = self.controller
+        control.changed.connect(self._show)
+        control.events.connect(self._take_events)
+        control.token.connect(self._take_token)
+        control.snapshot.connect(self._take_snapshot)
+        control.logged.connect(self.log.add_text)
+        control.cleared.connect(self._clear)
+        self.scenario.wanted.connect(control.edit)
+        self.axes.edited.connect(control.declare)
+        self.overview.restart.connect(control.restart)
+        self.overview.dismiss.connect(control.dismiss)
+        self.overview.suggested.connect(self._apply)
+        for panel in (self.axes, self.problems, self.capture_panel, self.overview):
+            panel.jump.connect(self.jump)
+        self.recent_menu.triggered.connect(self._open_recent)
+        self.sample_menu.triggered.connect(self._open_sample)
+        self._timer.setTimerType(Qt.TimerType.PreciseTimer)
+        self._timer.setInterval(REFRESH_MILLISECONDS)
+        self._timer.timeout.connect(self._refresh)
+
+    # What changed
+
+    def _show(self, old: AppState, new: AppState) -> None:
+        """Touches only what differs between two states."""
+        self.overview.set_state(old, new)
+        if new.hello is not old.hello:
+            self._show_hello(new)
+        if new.model is not old.model:
+            self._show_model(new)
+        if new.scenario != old.scenario:
+            self.scenario.set_scenario(new.scenario)
+        if new.plan is not old.plan:
+            self.axes.set_rows(axis_rows(new.plan.axes) if new.plan is not None else [])
+        if new.nodes is not old.nodes or new.capture is not old.capture:
+            self._show_nodes(new)
+        if (new.plan, new.model, new.failures) != (old.plan, old.model, old.failures):
+            self._show_problems(new)
+        if new.capture is not old.capture:
+            self.capture_panel.set_capture(new.capture)
+        if new.live is not old.live:
+            self._news()
+        else:
+            self.run_panel.set_state(new)
+        self.busy.set_busy(new.busy)
+        self._engine_label.setText(engine_text(new))
+        update_actions(self.actions_by_id, new)
+
+    def _show_hello(self, state: AppState) -> None:
+        if state.hello is not None:
+            self.scenario.set_cards(state.hello.cards)
+            fill_samples(self.sample_menu, state.hello.samples)
+
+    def _show_model(self, state: AppState) -> None:
+        self.scenario.set_model(state.model)
+        self.run_panel.set_model(state.model)
+        self._model_label.setText(model_text(state.model))
+        self.setWindowTitle(window_title(state.model))
+        if state.model is not None and state.source is not None and state.source.path:
+            self._settings.remember(state.model.path)
+            fill_recent(self.recent_menu, self._settings.recent)
+
+    def _show_nodes(self, state: AppState) -> None:
+        self.nodes.set_tables(
+            {
+                phase: with_paths(table, state.capture) if phase == "decode" else table
+                for phase, table in state.nodes.items()
+            }
+        )
+
+    def _show_problems(self, state: AppState) -> None:
+        failures = [(item.call.method, item.error) for item in state.failures]
+        rows = problem_rows(state.model, state.plan, failures)
+        self.problems.set_rows(rows)
+        self.docks["problems"].setWindowTitle(f"Problems ({len(rows)})" if rows else "Problems")
+
+    # Streams: taken at once, shown 30 times a second
+
+    def _take_events(self, events: Events) -> None:
+        self.events.add_events(events)
+        self.live.add_events(events.events)
+        self._news()
+
+    def _take_token(self, token: object) -> None:
+        self.run_panel.add_token(token)  # type: ignore[arg-type]  # the signal carries a TokenInfo
+        self.live.add_token(token)  # type: ignore[arg-type]  # the signal carries a TokenInfo
+        self._news()
+
+    def _take_snapshot(self, snapshot: SnapshotInfo) -> None:
+        self.live.add_snapshot(snapshot)
+        self._news()
+
+    def _news(self) -> None:
+        self._quiet = 0
+        if not self._timer.isActive():
+            self._timer.start()
+
+    def _refresh(self) -> None:
+        self._quiet += 1
+        if self._quiet == 1:
+            state = self.controller.state
+            self.run_panel.refresh()
+            self.live.refresh()
+            self.events.refresh()
+            self.run_panel.set_state(state)
+            self.counters.set_rows(counter_rows(state.live.counters))
+            self.capture_panel.set_slots(state.live.slots)
+        if self._quiet > IDLE_REFRESHES:
+            self._timer.stop()
+
+    def _clear(self) -> None:
+        self.run_panel.clear()
+        self.live.clear()
+        self._news()
+
+    # Commands
+
+    def open_file(self) -> None:
+        """Asks for a .onnx file."""
+        self._open_path(ask_file(self))
+
+    def open_folder(self) -> None:
+        """Asks for a model folder."""
+        self._open_path(ask_folder(self))
+
+    def _open_path(self, path: str) -> None:
+        if path:
+            self.controller.open(OpenParams(path=path))
+
+    def _open_recent(self, action: QAction) -> None:
+        if action.data():
+            self._open_path(str(action.data()))
+        else:
+            self._settings.forget_recent()
+            fill_recent(self.recent_menu, [])
+
+    def _open_sample(self, action: QAction) -> None:
+        self.controller.open(OpenParams(sample=str(action.data())))
+
+    def export_report(self) -> None:
+        """Asks where to write the plan."""
+        path = ask_export(self)
+        if path:
+            self.controller.export(path, Path(path).suffix.removeprefix(".") or "html")
+
+    def prefill(self) -> None:
+        """Prefills the prompt of the run panel."""
+        chat = self.run_panel.chat.isChecked() and self.run_panel.chat.isEnabled()
+        self.controller.prefill(self.run_panel.prompt.toPlainText(), chat=chat)
+
+    def step(self) -> None:
+        """One eager step."""
+        self.controller.run("step", 1)
+
+    def steps(self) -> None:
+        """N eager steps."""
+        self.controller.run("step", self.run_panel.count.value())
+
+    def capture(self) -> None:
+        """Captures the decode step."""
+        self.controller.run("capture")
+
+    def replay(self) -> None:
+        """N replays."""
+        self.controller.run("replay", self.run_panel.count.value())
+
+    def verify(self) -> None:
+        """Compares N replays with eager steps."""
+        self.controller.run("verify", self.run_panel.count.value())
+
+    def reset(self) -> None:
+        """Back to before the prompt."""
+        self.controller.run("reset")
+
+    def run_model(self) -> None:
+        """Runs a model that is no decoder."""
+        self.controller.run_model()
+
+    def cancel(self) -> None:
+        """Stops what runs."""
+        self.controller.cancel()
+
+    def restart(self) -> None:
+        """Starts the engine anew."""
+        self.controller.restart()
+
+    def dismiss(self) -> None:
+        """Closes the failure banner."""
+        self.controller.dismiss()
+
+    def find_node(self) -> None:
+        """Puts the cursor into the search."""
+        self.nodes.focus_search()
+
+    def about(self) -> None:
+        """Says what this is."""
+        show_about(self, self.controller.state.hello)
+
+    def toggle_theme(self) -> None:
+        """Light becomes dark and dark light."""
+        theme = LIGHT if self._look.theme.dark else DARK
+        self._settings.theme = theme.name
+        self.set_look(Look.of(theme))
+
+    def reset_layout(self) -> None:
+        """Every panel back to its first place."""
+        dock_places.arrange(self, self.docks)
+
+    def toggle_full_screen(self) -> None:
+        """Fills the screen, or not."""
+        self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen)
+
+    def jump(self, node: str) -> None:
+        """Shows a node in the tree."""
+        if not self.nodes.jump(node):
+            self.statusBar().showMessage(f"{node} is not in the tree of this phase", 5000)
+
+    def _apply(self, change: dict[str, int | str]) -> None:
+        self.controller.edit(apply_change(self.controller.state.scenario, change))
+
+    def set_look(self, look: Look) -> None:
+        """Dresses everything in a theme."""
+        self._look = look
+        application = QApplication.instance()
+        if isinstance(application, QApplication):
+            apply_theme(application, look.theme)
+        self.sample_button.setIcon(look.icons.get("sample"))
+        for action in self.actions_by_id.values():
+            action.set_look(look)
+        for part in (self.overview, self.nodes, self.run_panel, self.live):
+            part.set_look(look)
+        for panel in (self.axes, self.problems, self.counters, self.capture_panel, self.events):
+            panel.set_look(look)
+
+    # Qt
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802 - Qt's name
+        """Takes one .onnx file or folder."""
+        if path_of_drop(event.mimeData()):
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802 - Qt's name
+        """Opens what was dropped."""
+        path = path_of_drop(event.mimeData())
+        if path:
+            event.acceptProposedAction()
+            self._open_path(path)
+
+    def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802 - Qt's name
+        """Keeps the layout and ends the engine."""
+        self._settings.store_layout(self.saveGeometry(), self.saveState())
+        self._timer.stop()
+        self.controller.client.stop()
+        super().closeEvent(event)

@@ -119,3 +119,7 @@ class CancelledError(VramscopeError):
 
 class ProtocolError(VramscopeError):
     """A frame or a message that the other side must not have sent."""
+
+
+class BrokenStreamError(ProtocolError):
+    """A frame whose end cannot be found, so nothing after it can be read."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from vramscope.errors import ProtocolError
+from vramscope.errors import BrokenStreamError, ProtocolError
 from vramscope.messages.columns import TableChunk
 from vramscope.messages.live import CancelInfo, CancelParams, Empty, Events, Progress, SnapshotInfo, TokenInfo
 from vramscope.messages.model import Hello, HelloParams, ModelInfo, OpenParams
@@ -134,8 +134,11 @@ class FrameReader:
     def feed(self, data: bytes) -> Iterator[Message]:
         """Every message completed by ``data``, in order.
 
+        After a body that is no message the next call goes on with the frame behind it.
+
         Raises:
-            ProtocolError: a frame larger than the limit, or a body that is no message.
+            BrokenStreamError: a frame larger than the limit.
+            ProtocolError: a body that is no message.
         """
         self._buffer += data
         while (size := self._next_size()) is not None:
@@ -151,5 +154,5 @@ class FrameReader:
             return None
         size = int.from_bytes(self._buffer[:4], "little")
         if size > FRAME_LIMIT:
-            raise ProtocolError("a frame", f"its length {size:,} passes the limit of {FRAME_LIMIT:,}")
+            raise BrokenStreamError("a frame", f"its length {size:,} passes the limit of {FRAME_LIMIT:,}")
         return size if len(self._buffer) >= 4 + size else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vramscope.decode.decoder import Decoder
-from vramscope.decode.types import Sampling
+from vramscope.decode.types import DecodeState, Sampling
 from vramscope.errors import InputError, NeverCapturedError
 from vramscope.messages.live import SnapshotInfo, TokenInfo
 from vramscope.server.listener import Listener
@@ -116,14 +116,18 @@ class Generation:
         return self._ended(said)
 
     def capture(self, listener: Listener) -> CaptureInfo:
-        """Captures the decode step, which is itself a step."""
+        """Captures the decode step, which is itself a step; a cold session takes an eager one before."""
         self._listener = listener
         if self._finished:
             raise NeverCapturedError(
                 "capture", f"generation ended: {self._finished}", "Prefill a prompt and capture then"
             )
+        said = []
+        if self._decoder.state is DecodeState.WARM_UP:
+            said.append(self._said(self._decoder.step(listener.cancel)))
         report, result = self._decoder.capture(listener.cancel)
-        return capture_info(report, self._ended([self._said(result)]))
+        said.append(self._said(result))
+        return capture_info(report, self._ended(said))
 
     def verify(self, count: int, listener: Listener) -> VerifyInfo:
         """Compares ``count`` replayed steps with eager ones."""

@@ -6,7 +6,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from vramscope.errors import ProtocolError, VramscopeError
+from vramscope.errors import BrokenStreamError, ProtocolError, VramscopeError
 from vramscope.messages.live import CancelInfo, CancelParams, Empty
 from vramscope.protocol import Answer, Failure, FrameReader, Request, raw
 from vramscope.server.failures import error_info
@@ -59,7 +59,7 @@ class Server:
         try:
             while not self._stopping and (data := read_some(source)):
                 self._feed(frames, data)
-        except ProtocolError as error:
+        except BrokenStreamError as error:
             self._fail(NO_REQUEST, error, "a frame")
             code = 2
         finally:
@@ -69,13 +69,22 @@ class Server:
         return code
 
     def _feed(self, frames: FrameReader, data: bytes) -> None:
-        """Takes every message of ``data``.
+        """Takes every message of ``data``; one that cannot be understood is refused and the next one read.
 
         Raises:
-            ProtocolError: the stream cannot be read any further.
+            BrokenStreamError: the stream cannot be read any further.
         """
-        for message in frames.feed(data):
-            self._take(message)
+        while True:
+            try:
+                for message in frames.feed(data):
+                    self._take(message)
+            except BrokenStreamError:
+                raise
+            except ProtocolError as error:
+                self._fail(NO_REQUEST, error, "a message")
+                data = b""
+            else:
+                return
 
     def _take(self, message: Message) -> None:
         if not isinstance(message, Request):

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 QUERY_ROWS = 256
 """Query positions of one tile at most: a causal tile skips the keys after its last position."""
 
+FEW_ROWS = 4
+"""Rows up to which BLAS's matrix-vector product beats its matrix-matrix product on one core."""
+
 
 class Prepare(Protocol):
     """Turns a tile of raw queries [kv, group, rows, D] into the ones to use, in place."""
@@ -57,6 +60,7 @@ class Problem:
     Attributes:
         queries: [kv, group, S, D] as given.
         segments: keys and values, in order of position.
+        keys: rows of all segments together.
         output: [kv, group, S, Dv], written in its own type.
         scale: factor of the products.
         stop: absolute end of the keys that may be seen.
@@ -73,6 +77,7 @@ class Problem:
 
     queries: Array
     segments: tuple[Segment, ...]
+    keys: int
     output: Array
     scale: float
     stop: int
@@ -85,11 +90,6 @@ class Problem:
     sink: Array | None = None
     prepare: Prepare | None = None
     raw: RawScores | None = None
-
-    @property
-    def keys(self) -> int:
-        """Keys in all segments."""
-        return sum(item.rows for item in self.segments)
 
     def visible(self, row: int) -> tuple[int, int]:
         """First column and end column that query ``row`` sees; columns count from ``base``."""
@@ -195,7 +195,15 @@ def _products(problem: Problem, tile: _Tile, queries: Array, scores: Array, scra
     target = scores.reshape(heads, group * rows, scores.shape[3])
     for segment, row, end, column in _pieces(problem, tile, _step(problem, tile, scratch)):
         keys = read_tile(segment.keys, slice(tile.h0, tile.h1), row, end, scratch.widened)
-        np.matmul(left, keys.swapaxes(1, 2), out=target[:, :, column : column + end - row])
+        multiply(left, keys.swapaxes(1, 2), target[:, :, column : column + end - row])
+
+
+def multiply(left: Array, right: Array, target: Array) -> None:
+    """``left`` [heads, rows, k] by ``right`` [heads, k, n]; a few rows are faster as vector products."""
+    if left.shape[1] <= FEW_ROWS:
+        np.matmul(left[:, :, None], right[:, None], out=target[:, :, None])
+    else:
+        np.matmul(left, right, out=target)
 
 
 def _shape_scores(problem: Problem, tile: _Tile, scores: Array) -> None:
@@ -214,9 +222,9 @@ def _shape_scores(problem: Problem, tile: _Tile, scores: Array) -> None:
 
 
 def _hand_out(problem: Problem, tile: _Tile, scores: Array, *, stage: int) -> None:
-    if problem.raw is not None and problem.raw.stage == stage:
-        target = tile.cut(problem.raw.target)[..., tile.lo : tile.hi]
-        np.copyto(target, scores, casting="unsafe")
+    raw = problem.raw
+    if raw is not None and raw.stage == stage:
+        np.copyto(tile.cut(raw.target)[..., tile.lo : tile.hi], scores, casting="unsafe")
 
 
 def _add_bias(scores: Array, bias: Array) -> None:
@@ -242,7 +250,7 @@ def _exponentials(problem: Problem, tile: _Tile, scores: Array) -> Array:
     sink = None if problem.sink is None else problem.sink[tile.h0 : tile.h1].astype(scores.dtype)
     if sink is not None:
         np.maximum(peak, sink, out=peak)
-    peak[np.isneginf(peak)] = 0
+    peak[peak == -np.inf] = 0
     np.subtract(scores, peak, out=scores)
     np.exp(scores, out=scores)
     total = np.add.reduce(scores, axis=3, keepdims=True)
@@ -268,7 +276,7 @@ def _weigh(problem: Problem, tile: _Tile, weights: Array, scratch: Scratch) -> A
     target = result
     for segment, row, end, column in _pieces(problem, seen, _step(problem, tile, scratch)):
         values = read_tile(segment.values, slice(tile.h0, tile.h1), row, end, scratch.widened)
-        np.matmul(left[:, :, column : column + end - row], values, out=target)
+        multiply(left[:, :, column : column + end - row], values, target)
         if target is spare:
             np.add(result, spare, out=result)
         target = spare

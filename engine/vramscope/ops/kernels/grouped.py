@@ -115,6 +115,7 @@ def _attend_entry(work: _Work, entry: int, output: Array, raw: RawScores | None)
     problem = Problem(
         queries=queries,
         segments=segments,
+        keys=total - base,
         output=target[:, :, :count],
         scale=attention_scale(work.call.node, form.width),
         stop=total,

@@ -91,7 +91,9 @@ def same_buffer(past: Array, present: Array, node: Node) -> bool:
     Raises:
         BindingError: one address under two layouts, so that writing one would destroy the other.
     """
-    if address(past) != address(present) or past.size == 0:
+    if past is present:
+        return True
+    if past.size == 0 or address(past) != address(present):
         return False
     layouts = zip(past.strides, present.strides, past.shape, present.shape, strict=True)
     if all(one == two or max(old, new) == 1 for one, two, old, new in layouts):

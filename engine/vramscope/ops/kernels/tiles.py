@@ -20,6 +20,7 @@ SCORES = 1 << 19
 """Scores that one tile holds at most (2 MiB of float32), unless one position of one head group needs more."""
 WIDENED = 1 << 18
 """Keys or values that are widened at once, in elements."""
+_TILES = ("queries", "outputs", "scores", "widened")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,37 +45,23 @@ class AttentionExtent:
     itemsize: int = 4
     widen: bool = False
 
-    @property
-    def group(self) -> int:
-        """Query heads that share one key/value head."""
-        return self.heads // max(self.kv_heads, 1)
-
-    @property
-    def rows(self) -> int:
-        """Rows of the query tile."""
-        return min(self.heads * self.queries, max(self.heads, ROWS))
-
-    @property
-    def scores(self) -> int:
-        """Elements of the score tile: never less than one position of one head group."""
-        return min(self.rows * self.keys, max(self.group * self.keys, SCORES))
-
-    @property
-    def widened(self) -> int:
-        """Elements of the widened key or value tile: never less than sixteen positions of every head."""
-        if not self.widen:
-            return 0
-        whole = self.kv_heads * self.keys * self.width
-        return min(whole, max(self.kv_heads * self.width * 16, WIDENED))
-
     def sizes(self) -> tuple[tuple[str, int], ...]:
-        """The regions every attention kernel has, as (name, bytes)."""
-        tile = self.rows * self.width * self.itemsize
+        """The regions every attention kernel has, as (name, bytes).
+
+        The query and output tiles hold at least one position of every head, the score tile at least one
+        position of one head group, the widened tile at least sixteen positions of every head.
+        """
+        rows = min(self.heads * self.queries, max(self.heads, ROWS))
+        group_row = self.heads // max(self.kv_heads, 1) * self.keys
+        scores = min(rows * self.keys, max(group_row, SCORES))
+        position = self.kv_heads * self.width
+        widened = min(position * self.keys, max(position * 16, WIDENED)) if self.widen else 0
+        tile = rows * self.width * self.itemsize
         return (
             ("queries", tile),
             ("outputs", tile),
-            ("scores", self.scores * self.itemsize),
-            ("widened", self.widened * self.itemsize),
+            ("scores", scores * self.itemsize),
+            ("widened", widened * self.itemsize),
         )
 
 
@@ -122,9 +109,8 @@ def take_scratch(call: Call, sizes: tuple[tuple[str, int], ...], compute: np.dty
         VramscopeError: less is prepared than the node needs.
     """
     regions = lay_out(sizes)
-    if regions:
-        call.scratch((regions[-1].offset + regions[-1].size,), np.uint8)
-    parts = {item.name: call.scratch((item.size,), np.uint8, item.offset) for item in regions}
     empty = np.empty(0, np.uint8)
-    tiles = [parts.pop(name, empty).view(compute) for name in ("queries", "outputs", "scores", "widened")]
-    return Scratch(tiles[0], tiles[1], tiles[2], tiles[3], parts)
+    whole = call.scratch((regions[-1].offset + regions[-1].size,), np.uint8) if regions else empty
+    parts = {item.name: whole[item.offset : item.offset + item.size] for item in regions}
+    queries, outputs, scores, widened = (parts.pop(name, empty).view(compute) for name in _TILES)
+    return Scratch(queries, outputs, scores, widened, parts)

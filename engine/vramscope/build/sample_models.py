@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,7 @@ from vramscope.build.writer import GraphWriter
 from vramscope.graph.dtypes import ElementType
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 VOCABULARY = 512
@@ -184,3 +186,14 @@ def _branch(target: Target, name: str, tables: tuple[str, str]) -> onnx.GraphPro
         nodes.append(helper.make_node("Identity", [table], [output], name=f"/model/rotary/{name}/{role}"))
         outputs.append(helper.make_tensor_value_info(output, target.precision.dtype, extents))
     return helper.make_graph(nodes, f"{name}_tables", [], outputs)
+
+
+MAKERS: Mapping[str, Callable[[Path], None]] = MappingProxyType(
+    {
+        "tiny-llama": make_tiny_llama,
+        "unbounded-axis": make_unbounded_axis,
+        "declines": make_declines,
+        "cannot-fit": make_cannot_fit,
+    }
+)
+"""How each bundled sample is made anew, by its name."""

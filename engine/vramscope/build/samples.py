@@ -1,4 +1,4 @@
-"""The bundled samples: what each shows, how it is made anew, and where it is."""
+"""The bundled samples: what each shows and where it is; listing them imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -8,17 +8,10 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from vramscope import resources
-from vramscope.build import sample_models
-from vramscope.build.config_reader import read_config
-from vramscope.build.decoder import build_decoder
-from vramscope.build.fetch import default_cache
-from vramscope.build.folder import MODEL_FILE, staged
-from vramscope.build.genai import CONFIG_FILE
 from vramscope.build.work import Cancel, Progress, never, silent
 from vramscope.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -33,13 +26,12 @@ class SampleForm(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One bundled sample: its folder's name, a title, what it shows, how it ships and how it is made."""
+    """One bundled sample: its folder's name, a title, what it shows and how it ships."""
 
     name: str
     title: str
     shows: str
     form: SampleForm
-    make: Callable[[Path], None]
 
 
 SAMPLES = (
@@ -48,28 +40,24 @@ SAMPLES = (
         "Tiny Llama",
         "A decoder of 3 layers with random weights: plan it, prefill, decode, capture and replay it.",
         SampleForm.FOLDER,
-        sample_models.make_tiny_llama,
     ),
     Sample(
         "unbounded-axis",
         "Reranker with an open axis",
         "Nothing bounds how many passages it scores: the plan is refused until the symbol has a maximum.",
         SampleForm.FOLDER,
-        sample_models.make_unbounded_axis,
     ),
     Sample(
         "declines",
         "Decoder that a graph cannot hold whole",
         "Each step has an If and a NonZero, which read values on the host: capture declines them.",
         SampleForm.FOLDER,
-        sample_models.make_declines,
     ),
     Sample(
         "cannot-fit",
         "70B decoder",
         "131 GiB of 16-bit weights: see what fills the card, and what would make it fit.",
         SampleForm.CONFIG,
-        sample_models.make_cannot_fit,
     ),
 )
 """Every sample, the one to open first in front."""
@@ -98,6 +86,8 @@ def sample_folder(
         raise InputError(
             what=f"sample {name!r}", why="there is none of that name", remedy=f"Use one of {known}"
         )
+    from vramscope.build.fetch import default_cache
+
     shipped = resources.folder() / "samples" / name
     if sample.form is SampleForm.FOLDER:
         return shipped
@@ -109,6 +99,11 @@ def materialise(config: Path, name: str, cache: Path, progress: Progress, cancel
 
     The folder's name carries a digest of the configuration, so a changed one is built anew.
     """
+    from vramscope.build.config_reader import read_config
+    from vramscope.build.decoder import build_decoder
+    from vramscope.build.folder import MODEL_FILE, staged
+    from vramscope.build.genai import CONFIG_FILE
+
     digest = hashlib.sha256(config.read_bytes()).hexdigest()[:12]
     folder = cache / "samples" / f"{name}-{digest}"
     if (folder / MODEL_FILE).is_file() and (folder / CONFIG_FILE).is_file():
@@ -122,5 +117,7 @@ def materialise(config: Path, name: str, cache: Path, progress: Progress, cancel
 
 def generate_samples(out: Path) -> None:
     """Makes every bundled sample anew under ``out``, byte for byte what ships in ``resources/samples``."""
+    from vramscope.build.sample_models import MAKERS
+
     for sample in SAMPLES:
-        sample.make(out / sample.name)
+        MAKERS[sample.name](out / sample.name)

@@ -48,6 +48,7 @@ class Engine:
         self._plan: Plan | None = None
         self._plan_info: PlanInfo | None = None
         self._generation: Generation | None = None
+        self._tickets = 0
 
     @property
     def model(self) -> Model:
@@ -111,11 +112,11 @@ class Engine:
         started = perf_counter()
         plan = planner.plan(scenario)
         milliseconds = (perf_counter() - started) * 1000
-        ticket = self._plan_info.ticket + 1 if self._plan_info else 1
+        ticket = self._tickets + 1
         info = plan_info(
             plan, planner.model.problems, suggestions(planner, plan), ticket=ticket, milliseconds=milliseconds
         )
-        self._plan, self._plan_info = plan, info
+        self._plan, self._plan_info, self._tickets = plan, info, ticket
         return info
 
     def node_tables(self) -> Iterator[TableChunk]:

@@ -47,8 +47,16 @@ def hello(params: HelloParams) -> Hello:
 
 
 def devices() -> list[DeviceInfo]:
-    """The devices the engine can run on."""
-    return [DeviceInfo(name="host", available=True, detail=f"NumPy on {platform.machine()}")]
+    """The devices the engine can run on, and why it cannot run on the others."""
+    from vramscope.devices import driver
+
+    found = driver.query()
+    gpus = ", ".join(gpu.name for gpu in found.gpus)
+    why = f"{gpus}: this version plans for it and runs on the host" if gpus else found.problem or "no GPU"
+    return [
+        DeviceInfo(name="host", available=True, detail=f"NumPy on {platform.machine()}"),
+        DeviceInfo(name="cuda", available=False, detail=why),
+    ]
 
 
 def cards() -> list[CardInfo]:

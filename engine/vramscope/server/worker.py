@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 import traceback
+from contextlib import suppress
+from importlib import import_module
 from time import monotonic
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -66,6 +68,15 @@ def parameters(request: Request) -> Any:  # noqa: ANN401  # the method decides t
         raise ProtocolError(f"parameters of {request.method}", str(error)) from error
 
 
+def import_engine() -> None:
+    """Imports what opening and planning need while the client still starts, so the first model opens sooner.
+
+    What is missing is told by the request that needs it.
+    """
+    with suppress(ImportError):
+        import_module("vramscope.api")
+
+
 class Worker:
     """Runs requests in its own thread; nobody else touches the engine."""
 
@@ -88,6 +99,7 @@ class Worker:
 
     def _work(self) -> None:
         engine = Engine()
+        import_engine()
         while (job := self._jobs.take()) is not None:
             try:
                 self._answer(engine, job)

@@ -9,9 +9,9 @@ from vramscope.graph.dtypes import ElementType
 from vramscope.graph.expr import Symbol
 from vramscope.graph.model import Model, Node, Program, Step, Value, ValueKind, WeightSource
 from vramscope.ops.spec import NO_WORKSPACE, Lifetime, WorkspaceRequirement
+from vramscope.plan.arena import ArenaPlan
 from vramscope.plan.types import (
     UNKNOWN,
-    ArenaPlan,
     AxisBound,
     AxisRow,
     BindingRow,

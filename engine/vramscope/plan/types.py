@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vramscope.ops.spec import Lifetime, WorkspaceRequirement
+    from vramscope.plan.arena import ArenaPlan
 
 
 class Certainty(Enum):
@@ -170,50 +171,6 @@ class AxisRow:
     refused: str = ""
     """Why no ceiling is known; empty when one is."""
     editable: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """A piece of the arena: ``size`` bytes at ``offset``."""
-
-    offset: int
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """Where one value lives in the arena and from which step to which (inclusive) it must stay there."""
-
-    value: int
-    slot: int
-    offset: int
-    size: int
-    first: int
-    last: int
-
-
-@dataclass(frozen=True, slots=True)
-class ArenaPlan:
-    """Activation memory of one phase (semantics 2.12).
-
-    ``peak`` is the sum of slot capacities, ``naive`` the sum of all owners' sizes, ``bytes`` what is
-    allocated: the slots end to end at ``alignment``. ``peak_step`` is the step with the most live bytes.
-    """
-
-    slots: tuple[Slot, ...]
-    placements: Mapping[int, Placement]
-    views: Mapping[int, int]
-    bytes: int
-    peak: int
-    naive: int
-    live_peak: int
-    peak_step: int
-    alignment: int = 256
-
-    @property
-    def savings(self) -> float:
-        """1 − peak/naive."""
-        return 1.0 - self.peak / self.naive if self.naive else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,400 @@
+"""The decode session: prefill, eager steps, capture, replay, and what invalidates a graph (semantics 2.9)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vramscope.decode.cache import allocate_cache, grow_cache
+from vramscope.decode.feeds import StateBuffers, state_buffers
+from vramscope.decode.prompts import check_prompts
+from vramscope.decode.sampling import Sampler
+from vramscope.decode.session_state import RunState, SavedState, StepKind
+from vramscope.decode.slot import GraphSlot
+from vramscope.decode.stepper import Stepper
+from vramscope.decode.types import (
+    DecodeSnapshot,
+    DecodeState,
+    Sampling,
+    SlotState,
+    StepResult,
+    VerifyReport,
+)
+from vramscope.decode.verify import verify
+from vramscope.devices.host import HostDevice
+from vramscope.errors import InputError, NeverCapturedError
+from vramscope.plan.planner import Planner, available_bytes
+from vramscope.plan.symbols import Extents
+from vramscope.plan.types import ComponentName, Phase, Plan, Scenario
+from vramscope.run.events import (
+    CancelCheck,
+    EventKind,
+    EventSink,
+    Progress,
+    ignore_event,
+    ignore_progress,
+    never_cancelled,
+)
+from vramscope.run.runner import Runner
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vramscope.devices.base import Device
+    from vramscope.graph.model import Array, Model
+    from vramscope.run.bindings import Binding
+    from vramscope.run.capture import CaptureReport
+
+
+class Decoder:
+    """One model decoding one batch of sequences on one device. One thread owns it."""
+
+    def __init__(
+        self,
+        model: Model,
+        plan: Plan,
+        *,
+        device: Device | None = None,
+        events: EventSink = ignore_event,
+        sampling: Sampling | None = None,
+    ) -> None:
+        """Nothing is allocated before :meth:`load`.
+
+        Raises:
+            InputError: the model is not a decoder, or the sampling settings are out of range.
+        """
+        if model.contract is None:
+            raise InputError(str(model.path), "it is not a decoder", "Run it as a plain model")
+        budget = available_bytes(plan.scenario)
+        self.model = model
+        self._contract = model.contract
+        self._planner = Planner(model)
+        self._runner = Runner(self._planner, plan, device or HostDevice(budget), events)
+        self._stepper = Stepper(self._runner)
+        self._sampler = Sampler(sampling or Sampling())
+        self._slot = GraphSlot("Primary")
+        self._state = DecodeState.IDLE
+        self._run = RunState()
+
+    # ------------------------------------------------------------------ life
+
+    def load(self, progress: Progress = ignore_progress, cancel: CancelCheck = never_cancelled) -> None:
+        """Loads the weights and reserves everything the plan says.
+
+        Raises:
+            UnboundedAxisError: the plan has a refused axis.
+            OutOfBudgetError: the budget does not hold the plan; nothing stays allocated.
+            CancelledError: the user asked to stop; nothing stays allocated.
+        """
+        try:
+            self._runner.prepare(progress, cancel)
+            self._run.capacity = self._first_capacity()
+            allocate_cache(self.model, self._runner, self.plan.scenario.batch, self._run.capacity)
+        except Exception:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Drops the graph, then gives back all memory."""
+        self._slot.reset("the session was closed")
+        self._runner.close()
+        self._state = DecodeState.IDLE
+
+    @property
+    def state(self) -> DecodeState:
+        """Where the state machine stands."""
+        return self._state
+
+    @property
+    def plan(self) -> Plan:
+        """The plan the session's memory follows."""
+        return self._runner.plan
+
+    @property
+    def device(self) -> Device:
+        """The device, with its ledger."""
+        return self._runner.device
+
+    def _first_capacity(self) -> int:
+        scenario, bucket = self.plan.scenario, self.plan.scenario.bucket
+        if not bucket.growing:
+            return self.plan.kv.capacity
+        return bucket.capacity(scenario.prompt + 1, self.plan.kv.capacity)
+
+    # ------------------------------------------------------------------ prefill
+
+    def prefill(self, prompts: Sequence[Sequence[int]], cancel: CancelCheck = never_cancelled) -> StepResult:
+        """Runs the prompts in one pass and chooses the first new token of every sequence.
+
+        Args:
+            prompts: token ids, one list per sequence of the batch; shorter ones are padded on the right.
+            cancel: checked between nodes.
+
+        Raises:
+            InputError: a wrong number of prompts, an empty one, one longer than the context, a token outside
+                the vocabulary, or lengths that differ where the graph cannot mask them.
+        """
+        longest = check_prompts(prompts, self._contract, self.plan)
+        self.reset()
+        if longest > self.plan.scenario.prompt:
+            self._replan(replace(self.plan.scenario, prompt=longest, context=self.plan.context))
+        if longest + 1 > self._run.capacity and self._run.capacity < self.plan.kv.capacity:
+            self._grow(self._bucket(longest + 1))
+        batch = self.plan.scenario.batch
+        bindings, program = self._stepper.bind(Phase.PREFILL, Extents(batch, longest, 0, self._run.capacity))
+        self._run.uploaded(self._stepper.feeds.fill_prompt(bindings, prompts))
+        state = self._buffers()
+        state.length[:] = [len(prompt) for prompt in prompts]
+        started, before = self._start()
+        self._runner.run(program, cancel)
+        logits = self._stepper.logits(bindings)
+        rows = state.length - 1 if logits.shape[1] > 1 else np.zeros(batch, np.int64)
+        self._run.logits = logits[np.arange(batch), rows]
+        state.token[:] = self._sampler.choose(self._run.logits)
+        self._run.position = longest
+        self._state = DecodeState.WARM_UP
+        self._runner.say(EventKind.PHASE, "prefill", f"{longest} tokens a sequence in one pass")
+        return self._result(started, before, StepKind.PREFILL)
+
+    def _replan(self, scenario: Scenario) -> None:
+        if self._runner.adopt(self._planner.plan(scenario).require()):
+            self._stepper.forget()
+
+    # ------------------------------------------------------------------ steps
+
+    def step(self, cancel: CancelCheck = never_cancelled) -> StepResult:
+        """One eager decode step.
+
+        Raises:
+            InputError: nothing was prefilled, or the context is full.
+        """
+        self._need_room()
+        started, before = self._start()
+        bindings, program = self._stepper.decode(self._run.position, self._run.capacity)
+        check = never_cancelled if any(pair.window for pair in self._contract.kv) else cancel
+        cancel()
+
+        def work() -> None:
+            self._stepper.feeds.advance(bindings, self._buffers())()
+            self._runner.run(program, check)
+
+        if self._run.eager_steps == 0:
+            self._runner.measured(work)
+        else:
+            work()
+        self._choose(bindings)
+        self._run.warmed = frozenset(launch.step.index for launch in program.launches)
+        result = self._result(started, before, StepKind.EAGER)
+        if self._state is DecodeState.WARM_UP:
+            self._state = DecodeState.ARMED
+        return result
+
+    def advance(self, cancel: CancelCheck = never_cancelled) -> StepResult:
+        """One step by the state machine: replay when ready, capture when armed, else an eager step."""
+        if self._state is DecodeState.READY:
+            return self.replay(cancel)
+        if self._state is DecodeState.ARMED:
+            return self.capture(cancel)[1]
+        return self.step(cancel)
+
+    def capture(self, cancel: CancelCheck = never_cancelled) -> tuple[CaptureReport, StepResult]:
+        """Records one decode step as a graph while executing it; an eager step comes first if none was run.
+
+        A declined capture is a value: the report says why, and the step runs eagerly.
+        """
+        if self._state is DecodeState.WARM_UP:
+            self.step(cancel)
+        self._need_room()
+        started, before = self._start()
+        bindings, program = self._stepper.decode(self._run.position, self._run.capacity)
+        self._stepper.feeds.advance(bindings, self._buffers())()
+        with np.errstate(all="ignore"):
+            report = self._slot.capture(
+                self._runner,
+                program,
+                bindings,
+                self._stepper.moving_symbols(self._run.position, self._run.capacity),
+                self._run.warmed,
+            )
+        self._choose(bindings)
+        self._state = DecodeState.READY if report.captured else DecodeState.UNSUPPORTED
+        self._tell_capture(report)
+        return report, self._result(started, before, StepKind.EAGER)
+
+    def replay(self, cancel: CancelCheck = never_cancelled) -> StepResult:
+        """One step by replaying the captured graph.
+
+        Where growth retired it, the step runs by the state machine.
+
+        Raises:
+            NeverCapturedError: no graph was ever captured.
+            BindingsChangedError: the bindings differ from the captured ones; the graph is dropped.
+        """
+        cancel()
+        if self._slot.captures == 0:
+            raise NeverCapturedError("the decode step", "no graph was captured", "Capture a step first")
+        self._need_room()
+        if self._state is not DecodeState.READY:
+            return self.advance(cancel)
+        started, before = self._start()
+        bindings, program = self._stepper.decode(self._run.position, self._run.capacity)
+        changed = self._slot.check(bindings)
+        if changed:
+            self._invalidate(tuple(str(item.error()) for item in changed))
+            raise changed[0].error()
+        with np.errstate(all="ignore"):
+            self._stepper.feeds.advance(bindings, self._buffers())()
+            self._slot.replay(self._runner, program)
+        self._choose(bindings)
+        return self._result(started, before, StepKind.REPLAY)
+
+    def verify(self, count: int, cancel: CancelCheck = never_cancelled) -> VerifyReport:
+        """Replays ``count`` steps, goes back, runs the same steps eagerly, and compares tokens and logits.
+
+        Raises:
+            NeverCapturedError: no graph is ready.
+        """
+        if self._state is not DecodeState.READY:
+            raise NeverCapturedError("the decode step", "no graph is ready to verify", "Capture a step first")
+        return verify(self, min(count, self._run.capacity - self._run.position), cancel)
+
+    def reset(self) -> None:
+        """Forgets the sequence and drops the graph (semantics 1.19); memory and weights stay."""
+        if self._slot.reset("the session was reset"):
+            self._runner.say(
+                EventKind.INVALIDATE, self._slot.name, "the session was reset", step=self._run.position
+            )
+        self._run.position = 0
+        self._run.finished = ""
+        self._state = DecodeState.IDLE
+
+    def logits(self) -> Array:
+        """The logits the last token was chosen from, float32 [batch, vocabulary], a copy."""
+        return np.array(self._run.logits, np.float32)
+
+    def save(self) -> SavedState:
+        """Everything a step changes.
+
+        Position, device state, feeds, sliding caches, the sampler's random state.
+        """
+        memory = self._runner.memory
+        sliding = {pair.input for pair in self._contract.kv if pair.window}
+        held = {name: np.array(buffer.bytes) for name, buffer in memory.io.items()}
+        held.update({name: np.array(memory.kv[name].bytes) for name in sliding})
+        return SavedState(self._run.position, held, self._sampler.save())
+
+    def restore(self, saved: SavedState) -> None:
+        """Goes back to a saved state; the addresses of all buffers stay."""
+        memory = self._runner.memory
+        for name, content in saved.contents.items():
+            buffer = memory.io.get(name) or memory.kv[name]
+            buffer.bytes[:] = content
+        self._run.position = saved.position
+        self._run.finished = ""
+        self._sampler.restore(saved.random)
+
+    # ------------------------------------------------------------------ parts
+
+    def _need_room(self) -> None:
+        if self._state is DecodeState.IDLE:
+            raise InputError("a decode step", "nothing was prefilled", "Prefill a prompt first")
+        if self._run.position >= self.plan.context:
+            raise InputError(
+                "a decode step",
+                f"the context of {self.plan.context:,} tokens is full",
+                "Plan a longer context, or reset",
+            )
+        if self._run.position >= self._run.capacity:
+            self._grow(self._bucket(self._run.position + 1))
+
+    def _bucket(self, length: int) -> int:
+        return self.plan.scenario.bucket.capacity(length, self.plan.kv.capacity)
+
+    def _buffers(self) -> StateBuffers:
+        return state_buffers(self._runner.memory, self.plan.scenario.batch)
+
+    def _choose(self, bindings: Sequence[Binding]) -> None:
+        state = self._buffers()
+        self._run.logits = self._stepper.logits(bindings)[:, -1]
+        np.add(state.length, 1, out=state.length)
+        state.token[:] = self._sampler.choose(self._run.logits)
+        self._run.position += 1
+
+    def _start(self) -> tuple[float, int]:
+        """The clock and the number of allocations so far."""
+        return time.perf_counter(), self.device.ledger.total.total_count
+
+    def _result(self, started: float, before: int, kind: StepKind) -> StepResult:
+        seconds = time.perf_counter() - started
+        allocations = self.device.ledger.total.total_count - before
+        tokens = tuple(int(item) for item in self._buffers().token)
+        self._run.count(seconds, allocations, 8 * len(tokens), kind)
+        self._run.finished = self._finish(tokens)
+        return StepResult(
+            tokens, self._run.position, kind is StepKind.REPLAY, seconds, allocations, self._run.finished
+        )
+
+    def _finish(self, tokens: tuple[int, ...]) -> str:
+        if all(token in self._contract.eos_tokens for token in tokens):
+            return "end of sequence"
+        return "context full" if self._run.position >= self.plan.context else ""
+
+    # ------------------------------------------------------------------ growth and events
+
+    def _grow(self, capacity: int) -> None:
+        """Moves the KV cache to a larger bucket.
+
+        An installed graph dies of it, with every difference named.
+        """
+        old = self._run.capacity
+        grow_cache(self.model, self._runner, self.plan.scenario.batch, (old, capacity), self._run.position)
+        self._run.capacity = capacity
+        self._stepper.forget()
+        self._runner.say(
+            EventKind.GROW, "KV cache", f"{old:,} → {capacity:,} tokens", step=self._run.position
+        )
+        if self._slot.graph is not None:
+            bindings, _ = self._stepper.decode(self._run.position, self._run.capacity)
+            self._invalidate(tuple(str(item.error()) for item in self._slot.check(bindings)))
+
+    def _invalidate(self, causes: tuple[str, ...]) -> None:
+        self._slot.reset("; ".join(causes))
+        self._state = DecodeState.WARM_UP
+        for cause in causes:
+            self._runner.say(EventKind.INVALIDATE, self._slot.name, cause, step=self._run.position)
+
+    def _tell_capture(self, report: CaptureReport) -> None:
+        for item in report.declines:
+            self._runner.say(
+                EventKind.DECLINE, item.node or item.operator, str(item), step=self._run.position
+            )
+        text = f"{report.captured_segments} captured segments of {len(report.segments)}"
+        self._runner.say(EventKind.CAPTURE, self._slot.name, text, step=self._run.position)
+
+    def snapshot(self) -> DecodeSnapshot:
+        """Everything live, as frozen data."""
+        ledger = self.device.ledger
+        run = self._run
+        return DecodeSnapshot(
+            state=self._state,
+            position=run.position,
+            capacity=run.capacity,
+            steps_eager=run.eager_steps,
+            steps_replayed=run.replayed_steps,
+            seconds_eager=run.eager_seconds,
+            seconds_replayed=run.replayed_seconds,
+            allocations_last_step=run.allocations,
+            total=ledger.total,
+            budget=ledger.budget,
+            components={name.value: ledger.component(name.value) for name in ComponentName},
+            kernel_temporaries=self._runner.temporaries,
+            transfers=run.transfers,
+            slots=(
+                self._slot.describe(self._state is DecodeState.READY),
+                SlotState("Verify", "idle", 0, 0, 0, ""),
+            ),
+            report=self._slot.report,
+        )

@@ -1,0 +1,183 @@
+"""What a decoder's inputs are fed with: buffers on the device, filled for a prompt and advanced in place.
+
+Token, position, lengths and mask live in these buffers; a step advances them there, so a replay uploads
+nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vramscope.graph.dtypes import tensor_bytes
+from vramscope.graph.model import Array, Feed, KvForm, KvPair, Model, Value
+from vramscope.plan.symbols import Extents, feed_shape, kv_shape, pair_capacity
+from vramscope.run.bindings import Binding, bind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from vramscope.run.memory import SessionMemory
+
+
+@dataclass(frozen=True, slots=True)
+class StateBuffers:
+    """The decode state on the device: last token and valid length of every sequence, int64 [batch] each."""
+
+    token: Array
+    length: Array
+    spare: Array
+
+
+def state_buffers(memory: SessionMemory, batch: int) -> StateBuffers:
+    """Views of the state buffer."""
+    flat = memory.io["decode state"].bytes.view(np.int64).reshape(3, -1)[:, :batch]
+    return StateBuffers(flat[0], flat[1], flat[2])
+
+
+class Feeds:
+    """Bindings of a decoder's graph at given extents, over the session's buffers."""
+
+    def __init__(self, model: Model, memory: SessionMemory) -> None:
+        """``model`` is a decoder."""
+        assert model.contract is not None
+        self._model = model
+        self._memory = memory
+        self._contract = model.contract
+        self._values: Mapping[str, Value] = {
+            model.program.values[item].name: model.program.values[item]
+            for item in (*model.program.inputs, *model.program.outputs)
+        }
+
+    def bindings(self, extents: Extents, output_shapes: Mapping[str, tuple[int, ...]]) -> tuple[Binding, ...]:
+        """Every binding, inputs in graph order, then the outputs that no input shares a buffer with."""
+        pairs = {pair.input: pair for pair in self._contract.kv}
+        found: list[Binding] = []
+        for identity in self._model.program.inputs:
+            value = self._model.program.values[identity]
+            pair = pairs.get(value.name)
+            found.extend(self._kv(pair, value, extents) if pair else (self._feed(value, extents),))
+        bound = {item.output for item in found if item.output}
+        for identity in self._model.program.outputs:
+            value = self._model.program.values[identity]
+            if value.name not in bound:
+                buffer = self._memory.io[value.name]
+                found.append(bind(buffer, value.dtype, output_shapes[value.name], output_name=value.name))
+        return tuple(found)
+
+    def _feed(self, value: Value, extents: Extents) -> Binding:
+        buffer = self._memory.io[value.name]
+        feed = self._contract.feeds.get(value.name)
+        if feed is None:
+            shape = tuple(dim if isinstance(dim, int) else 1 for dim in value.shape or ())
+            return bind(buffer, value.dtype, shape, input_name=value.name)
+        shape = feed_shape(feed, value, extents, self._contract)
+        if feed is not Feed.MASK:
+            return bind(buffer, value.dtype, shape, input_name=value.name)
+        columns = buffer.size // tensor_bytes(value.dtype, (extents.batch,))
+        whole = bind(buffer, value.dtype, (extents.batch, columns), input_name=value.name)
+        return whole.with_logical(shape, shape)
+
+    def _kv(self, pair: KvPair, value: Value, extents: Extents) -> tuple[Binding, ...]:
+        positions = pair_capacity(pair, extents.capacity)
+        physical = kv_shape(pair, value, extents.batch, positions)
+        buffer = self._memory.kv[pair.input]
+        if pair.form in (KvForm.CAPACITY, KvForm.SCATTER, KvForm.MASKED):
+            return (bind(buffer, pair.dtype, physical, input_name=pair.input, output_name=pair.output),)
+        past = kv_shape(pair, value, extents.batch, min(extents.past, positions))
+        present = kv_shape(pair, value, extents.batch, extents.past + extents.tokens)
+        if pair.form is KvForm.APPEND:
+            whole = bind(buffer, pair.dtype, physical, input_name=pair.input, output_name=pair.output)
+            return (whole.with_logical(past, present),)
+        reading = bind(buffer, pair.dtype, physical, input_name=pair.input)
+        writing = bind(self._memory.kv[pair.output], pair.dtype, physical, output_name=pair.output)
+        return (reading.with_logical(past, past), writing.with_logical(present, present))
+
+    def fill_prompt(self, bindings: Sequence[Binding], prompts: Sequence[Sequence[int]]) -> int:
+        """Writes the prompts into the feeds, padded on the right; returns the bytes uploaded."""
+        pad = self._padding()
+        lengths = np.array([len(prompt) for prompt in prompts], np.int64)
+        uploaded = 0
+        for binding in bindings:
+            feed = self._contract.feeds.get(binding.input)
+            if feed is None:
+                continue
+            view = binding.input_view()
+            if feed is Feed.MASK:
+                binding.array[...] = 0
+            self._fill(feed, view, prompts, lengths, pad)
+            uploaded += view.nbytes
+        return uploaded
+
+    def _padding(self) -> int:
+        """A token that stands behind shorter prompts; the mask hides it."""
+        candidates = [token for token in self._contract.eos_tokens if token < self._contract.vocabulary]
+        return candidates[0] if candidates else 0
+
+    def _fill(
+        self, feed: Feed, view: Array, prompts: Sequence[Sequence[int]], lengths: Array, pad: int
+    ) -> None:
+        if feed is Feed.TOKENS:
+            view[...] = pad
+            for row, prompt in zip(view, prompts, strict=True):
+                row[: len(prompt)] = prompt
+        elif feed is Feed.MASK:
+            view[...] = np.less(np.arange(view.shape[1])[None, :], lengths[:, None])
+        elif feed is Feed.POSITIONS:
+            view[...] = np.arange(view.shape[-1])
+        elif feed is Feed.WRITE_INDICES or feed is Feed.PAST_FLAG:
+            view[...] = 0
+        elif feed is Feed.VALID_LENGTH:
+            view[...] = lengths
+        else:
+            view[...] = 1
+
+    def advance(self, bindings: Sequence[Binding], state: StateBuffers) -> Callable[[], None]:
+        """An action that moves every feed one token on, entirely inside device buffers."""
+        writers = [
+            writer
+            for binding in bindings
+            if (feed := self._contract.feeds.get(binding.input)) is not None
+            and (writer := _writer(feed, binding, state)) is not None
+        ]
+
+        def advance_feeds() -> None:
+            for writer in writers:
+                writer()
+
+        return advance_feeds
+
+
+def _writer(feed: Feed, binding: Binding, state: StateBuffers) -> Callable[[], None] | None:
+    view = binding.input_view()
+    rows = np.arange(state.length.size)
+    if feed is Feed.MASK:
+        whole = binding.array
+
+        def mask() -> None:
+            whole[rows, state.length] = 1
+
+        return mask
+    sources: dict[Feed, tuple[Array, int]] = {
+        Feed.TOKENS: (state.token, 0),
+        Feed.POSITIONS: (state.length, 0),
+        Feed.WRITE_INDICES: (state.length, 0),
+        Feed.VALID_LENGTH: (state.length, 1),
+    }
+    if feed is Feed.PAST_FLAG:
+
+        def past_flag() -> None:
+            view[...] = 1
+
+        return past_flag
+    if feed not in sources:
+        return None
+    source, offset = sources[feed]
+    target = view.reshape(-1) if view.ndim != 2 else view[:, 0]
+
+    def copy() -> None:
+        np.add(source, offset, out=target, casting="unsafe")
+
+    return copy

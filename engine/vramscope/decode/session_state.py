@@ -1,0 +1,69 @@
+"""What changes while a decode session runs: position, counts, the bound step; and what verification saves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vramscope.decode.types import Transfers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vramscope.graph.model import Array
+
+
+class StepKind(Enum):
+    """How a step ran."""
+
+    PREFILL = "prefill"
+    EAGER = "eager"
+    REPLAY = "replay"
+
+
+@dataclass(slots=True, eq=False)
+class RunState:
+    """The mutable part of a decode session."""
+
+    position: int = 0
+    capacity: int = 0
+    finished: str = ""
+    eager_steps: int = 0
+    replayed_steps: int = 0
+    eager_seconds: float = 0.0
+    replayed_seconds: float = 0.0
+    allocations: int = 0
+    transfers: Transfers = field(default_factory=Transfers)
+    warmed: frozenset[int] = frozenset()
+    logits: Array = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+
+    def uploaded(self, size: int) -> None:
+        """Counts one upload."""
+        old = self.transfers
+        self.transfers = replace(old, uploads=old.uploads + 1, upload_bytes=old.upload_bytes + size)
+
+    def count(self, seconds: float, allocations: int, downloaded: int, kind: StepKind) -> None:
+        """Counts one step and the download of its tokens."""
+        old = self.transfers
+        self.transfers = replace(
+            old, downloads=old.downloads + 1, download_bytes=old.download_bytes + downloaded
+        )
+        self.allocations = allocations
+        if kind is StepKind.REPLAY:
+            self.replayed_steps += 1
+            self.replayed_seconds += seconds
+        elif kind is StepKind.EAGER:
+            self.eager_steps += 1
+            self.eager_seconds += seconds
+
+
+@dataclass(frozen=True, slots=True)
+class SavedState:
+    """A decode session's changing bytes at one moment."""
+
+    position: int
+    contents: Mapping[str, Array]
+    random: dict[str, object]

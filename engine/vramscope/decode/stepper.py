@@ -1,0 +1,92 @@
+"""A decoder's program bound to its buffers at given extents: the prefill pass, or the decode step reused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from vramscope.decode.feeds import Feeds
+from vramscope.errors import ScenarioError
+from vramscope.graph.model import Array, KvForm
+from vramscope.plan.symbols import Extents, PhaseBindings, decoder_bindings
+from vramscope.plan.types import Exact, Phase
+from vramscope.run.bindings import Binding
+from vramscope.run.launch import BoundProgram
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vramscope.run.runner import Runner
+
+MOVING_FORMS = (KvForm.APPEND, KvForm.GROW)
+"""KV forms whose logical length is a shape: it moves with every step."""
+
+Bound = tuple[tuple[Binding, ...], BoundProgram]
+
+
+class Stepper:
+    """Binds steps of one decoder; keeps the decode step while neither shapes nor addresses move."""
+
+    def __init__(self, runner: Runner) -> None:
+        """``runner`` holds a planned decoder."""
+        self._runner = runner
+        self._model = runner.planner.model
+        assert self._model.contract is not None
+        self._contract = self._model.contract
+        self.feeds = Feeds(self._model, runner.memory)
+        self.moving = any(pair.form in MOVING_FORMS for pair in self._contract.kv)
+        self._kept: tuple[tuple[int, int], Bound] | None = None
+
+    def forget(self) -> None:
+        """A buffer moved: the next decode step is bound anew."""
+        self._kept = None
+
+    def decode(self, position: int, capacity: int) -> Bound:
+        """The decode step with ``position`` valid tokens in a cache of ``capacity``."""
+        key = (capacity, position if self.moving else -1)
+        if self._kept is None or self._kept[0] != key:
+            self._kept = (key, self.bind(Phase.DECODE, self._extents(position, capacity)))
+        return self._kept[1]
+
+    def _extents(self, position: int, capacity: int) -> Extents:
+        return Extents(self._runner.plan.scenario.batch, 1, position, capacity)
+
+    def bind(self, phase: Phase, extents: Extents) -> Bound:
+        """A phase bound at these extents.
+
+        Raises:
+            ScenarioError: an output's shape is not exact there.
+        """
+        shapes = decoder_bindings(self._model, self._runner.plan.scenario, phase, extents)
+        bindings = self.feeds.bindings(extents, self._output_shapes(shapes))
+        return bindings, self._runner.bind(phase, shapes, bindings)
+
+    def _output_shapes(self, shapes: PhaseBindings) -> dict[str, tuple[int, ...]]:
+        program = self._model.program
+        resolver = self._runner.resolver(shapes)
+        found = {}
+        for identity in program.outputs:
+            shape, name = resolver.shape(identity), program.values[identity].name
+            if not isinstance(shape, Exact):
+                raise ScenarioError(f"output {name}", "its shape is not exact in this step", "Declare maxima")
+            found[name] = shape.shape
+        return found
+
+    def logits(self, bindings: Sequence[Binding]) -> Array:
+        """The logits buffer, [batch, positions, vocabulary]."""
+        binding = next(item for item in bindings if item.output == self._contract.logits)
+        view = binding.output_view()
+        return view if view.ndim == 3 else view[:, None, :]
+
+    def moving_symbols(self, position: int, capacity: int) -> frozenset[str]:
+        """Symbols whose extent moves from one step to the next, and what the classifier adds to them.
+
+        A cache at its capacity moves nothing: its symbols are pinned (semantics 2.3).
+        """
+        now = self._extents(position, capacity)
+        later = replace(now, past=now.past + 1)
+        scenario = self._runner.plan.scenario
+        first = decoder_bindings(self._model, scenario, Phase.DECODE, now).symbols
+        second = decoder_bindings(self._model, scenario, Phase.DECODE, later).symbols
+        moving = frozenset(name for name, extent in first.items() if second.get(name) != extent)
+        return moving | (self._runner.planner.growing - first.keys()) if moving else moving

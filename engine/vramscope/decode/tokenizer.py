@@ -1,0 +1,139 @@
+"""Text to tokens and back through the model folder's own ``tokenizer.json``.
+
+And its chat template if it has one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from jinja2.exceptions import TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from tokenizers import Tokenizer as FastTokenizer
+
+from vramscope.errors import InputError, ModelFileError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_SIZE_LIMIT = 256 * 2**20
+"""A larger tokenizer file is refused: model folders are not trusted."""
+
+
+class TextStream:
+    """Turns tokens into text as they come, holding back bytes that are not a whole character yet."""
+
+    def __init__(self, tokenizer: FastTokenizer) -> None:
+        """Starts empty."""
+        self._tokenizer = tokenizer
+        self._tokens: list[int] = []
+        self._shown = 0
+
+    def push(self, token: int) -> str:
+        """The text that ``token`` completes; empty while a character is unfinished."""
+        self._tokens.append(token)
+        text = self._tokenizer.decode(self._tokens, skip_special_tokens=False)
+        if text.endswith("�"):
+            return ""
+        fresh = text[self._shown :]
+        self._shown = len(text)
+        return fresh
+
+
+class Tokenizer:
+    """One model's tokenizer."""
+
+    def __init__(self, tokenizer: FastTokenizer, settings: Mapping[str, Any]) -> None:
+        """``settings``: tokenizer_config.json as read."""
+        self._tokenizer = tokenizer
+        self._settings = settings
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether :meth:`chat` works."""
+        return isinstance(self._settings.get("chat_template"), str)
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of ``text``; special tokens written in it are recognised, none are added."""
+        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of ``tokens``, special ones included."""
+        return str(self._tokenizer.decode(list(tokens), skip_special_tokens=False))
+
+    def stream(self) -> TextStream:
+        """A decoder for tokens that come one by one."""
+        return TextStream(self._tokenizer)
+
+    def chat(self, messages: Sequence[Mapping[str, str]]) -> str:
+        """The prompt text of a conversation, rendered in a sandbox.
+
+        Args:
+            messages: ``{"role": …, "content": …}`` in order.
+
+        Raises:
+            InputError: there is no template, or it fails.
+        """
+        template = self._settings.get("chat_template")
+        if not isinstance(template, str):
+            raise InputError(
+                "a chat prompt", "this model's folder has no chat template", "Prompt without chat"
+            )
+        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+        try:
+            return environment.from_string(template).render(
+                messages=list(messages),
+                add_generation_prompt=True,
+                bos_token=_token_text(self._settings.get("bos_token")),
+                eos_token=_token_text(self._settings.get("eos_token")),
+            )
+        except TemplateError as error:
+            raise InputError(
+                "the chat template", f"it cannot be rendered: {error}", "Prompt without chat"
+            ) from error
+
+
+def _token_text(value: object) -> str:
+    if isinstance(value, Mapping):
+        return str(value.get("content", ""))
+    return value if isinstance(value, str) else ""
+
+
+def load_tokenizer(folder: Path) -> Tokenizer | None:
+    """The tokenizer of a model folder; None when it has no ``tokenizer.json``.
+
+    Raises:
+        ModelFileError: the file is not a tokenizer, or is absurdly large.
+    """
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        return None
+    if path.stat().st_size > _SIZE_LIMIT:
+        raise ModelFileError(
+            str(path), f"it is larger than {_SIZE_LIMIT:,} bytes", "Check where it comes from"
+        )
+    try:
+        tokenizer = FastTokenizer.from_file(str(path))
+    except Exception as error:  # the library raises plain Exception
+        raise ModelFileError(
+            str(path), f"it is not a tokenizer: {error}", "Take the one of this model"
+        ) from error
+    return Tokenizer(tokenizer, _settings(folder))
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    """tokenizer_config.json with the chat template, which newer folders keep in a file of its own."""
+    settings: dict[str, Any] = {}
+    path = folder / "tokenizer_config.json"
+    if path.is_file() and path.stat().st_size <= _SIZE_LIMIT:
+        try:
+            read = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ModelFileError(str(path), f"it is not JSON: {error}", "Mend it or take it away") from error
+        settings = read if isinstance(read, dict) else {}
+    template = folder / "chat_template.jinja"
+    if template.is_file() and template.stat().st_size <= _SIZE_LIMIT:
+        settings["chat_template"] = template.read_text(encoding="utf-8")
+    return settings

@@ -1,0 +1,203 @@
+"""What planning needs of a program and no scenario changes: lifetimes, views, shape classes.
+
+Built once a model.
+
+Thousands of values have a few dozen distinct symbolic shapes, so a re-plan evaluates each *class* of shape
+once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from vramscope.graph.dtypes import bit_width
+from vramscope.graph.model import ABSENT, KvForm, Model, Program, Step, ValueKind
+from vramscope.ops.table import spec_for
+from vramscope.plan.arena import Owner
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from vramscope.graph.dtypes import ElementType
+    from vramscope.graph.expr import Shape
+    from vramscope.ops.spec import OpSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeClass:
+    """All values with this type and symbolic shape; ``shape`` None: the rank is unknown."""
+
+    dtype: ElementType
+    shape: Shape | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanningIndex:
+    """The scenario-free part of a plan.
+
+    Attributes:
+        program: what is planned.
+        specs: the operator row of each step.
+        classes: distinct (type, shape) pairs.
+        class_of: value id → index into ``classes``.
+        wanted: step index → which of its outputs somebody reads.
+        owners: values that need arena memory, in order of definition.
+        root_of: value id → the value whose bytes it is (itself unless it is a view).
+        bound: values that live in caller-owned buffers: graph inputs and outputs.
+        readers: value id → first (step, input index) that reads it.
+        mentions: symbol → (number of values that mention it, first such value id).
+    """
+
+    program: Program
+    specs: tuple[OpSpec, ...]
+    classes: tuple[ShapeClass, ...]
+    class_of: tuple[int, ...]
+    wanted: tuple[tuple[bool, ...], ...]
+    owners: tuple[Owner, ...]
+    root_of: Mapping[int, int]
+    bound: frozenset[int]
+    readers: Mapping[int, tuple[int, int]]
+
+
+def build_index(model: Model) -> PlanningIndex:
+    """Lifetimes, views and shape classes of the model's program."""
+    program = model.program
+    specs = tuple(spec_for(step.node) for step in program.steps)
+    strided = _strided_inputs(model)
+    uses = last_uses(program)
+    wanted = tuple(tuple(o != ABSENT and o in uses for o in step.outputs) for step in program.steps)
+    bound = frozenset((*program.inputs, *program.outputs))
+    root_of = _roots(program, specs, bound, strided)
+    classes, class_of = _classes(program)
+    return PlanningIndex(
+        program=program,
+        specs=specs,
+        classes=classes,
+        class_of=class_of,
+        wanted=wanted,
+        owners=_owners(program, specs, root_of, bound, uses),
+        root_of=root_of,
+        bound=bound,
+        readers=_readers(program),
+    )
+
+
+def _strided_inputs(model: Model) -> frozenset[int]:
+    """KV inputs shown as a prefix of a larger buffer.
+
+    Their bytes are not contiguous, so nothing views them.
+    """
+    if model.contract is None:
+        return frozenset()
+    names = {pair.input for pair in model.contract.kv if pair.form in (KvForm.APPEND, KvForm.GROW)}
+    program = model.program
+    return frozenset(item for item in program.inputs if program.values[item].name in names)
+
+
+def body_captures(step: Step) -> tuple[int, ...]:
+    """Values of the enclosing program that the step's bodies read, at any depth."""
+    return tuple(outer for body in step.bodies.values() for outer in body.captures.values())
+
+
+def last_uses(program: Program) -> dict[int, int]:
+    """Value id → index of the last step that reads it; graph outputs live to the end."""
+    uses: dict[int, int] = {}
+    for step in program.steps:
+        for value in (*step.inputs, *body_captures(step)):
+            if value != ABSENT:
+                uses[value] = step.index
+    for value in program.outputs:
+        uses[value] = len(program.steps)
+    return uses
+
+
+def _readers(program: Program) -> Mapping[int, tuple[int, int]]:
+    readers: dict[int, tuple[int, int]] = {}
+    for step in program.steps:
+        for position, value in enumerate(step.inputs):
+            if value != ABSENT:
+                readers.setdefault(value, (step.index, position))
+        for value in body_captures(step):
+            readers.setdefault(value, (step.index, -1))
+    return MappingProxyType(readers)
+
+
+def _roots(
+    program: Program, specs: Sequence[OpSpec], bound: frozenset[int], strided: frozenset[int]
+) -> Mapping[int, int]:
+    roots = {value.id: value.id for value in program.values}
+    for step, spec in zip(program.steps, specs, strict=True):
+        constant = step.index < program.constant_steps
+        for output, source in (*spec.view, *(spec.strided_view if constant else ())):
+            if output >= len(step.outputs) or source >= len(step.inputs):
+                continue
+            value, origin = step.outputs[output], step.inputs[source]
+            if ABSENT in (value, origin) or value in bound or roots[origin] in strided:
+                continue
+            roots[value] = roots[origin]
+    return MappingProxyType(roots)
+
+
+def _classes(program: Program) -> tuple[tuple[ShapeClass, ...], tuple[int, ...]]:
+    numbers: dict[ShapeClass, int] = {}
+    class_of = tuple(
+        numbers.setdefault(ShapeClass(value.dtype, value.shape), len(numbers)) for value in program.values
+    )
+    return tuple(numbers), class_of
+
+
+def _owners(
+    program: Program,
+    specs: Sequence[OpSpec],
+    root_of: Mapping[int, int],
+    bound: frozenset[int],
+    uses: Mapping[int, int],
+) -> tuple[Owner, ...]:
+    last = dict(uses)
+    for value, root in root_of.items():
+        if value != root and value in uses:
+            last[root] = max(last.get(root, -1), uses[value])
+    owners: list[Owner] = []
+    for step in program.steps[program.constant_steps :]:
+        for position, value in enumerate(step.outputs):
+            if value == ABSENT or value not in uses or value in bound or root_of[value] != value:
+                continue
+            item = program.values[value]
+            if item.kind is not ValueKind.ACTIVATION or item.is_sequence:
+                continue
+            reuses = _reusable(program, step, position, specs[step.index], root_of, last, bound)
+            owners.append(Owner(value, step.index, last[value], reuses))
+    return tuple(owners)
+
+
+def _reusable(
+    program: Program,
+    step: Step,
+    position: int,
+    spec: OpSpec,
+    root_of: Mapping[int, int],
+    last: Mapping[int, int],
+    bound: frozenset[int],
+) -> tuple[int, ...]:
+    """Owners this output may overwrite: dead after this step, read by it once, and of one symbolic size.
+
+    The size must be the same expression, not the same number: the plan's offsets also serve shorter
+    sequences.
+    """
+    found: list[int] = []
+    roots = [root_of[value] for value in step.inputs if value != ABSENT]
+    for output, source in spec.in_place:
+        if output != position or source >= len(step.inputs) or step.inputs[source] == ABSENT:
+            continue
+        root = root_of[step.inputs[source]]
+        dead = last.get(root) == step.index and roots.count(root) == 1
+        if root not in bound and dead and _same_size(program, root, step.outputs[position]):
+            found.append(root)
+    return tuple(found)
+
+
+def _same_size(program: Program, first: int, second: int) -> bool:
+    one, two = program.values[first], program.values[second]
+    return one.shape is not None and one.shape == two.shape and bit_width(one.dtype) == bit_width(two.dtype)

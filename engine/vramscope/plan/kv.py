@@ -1,0 +1,108 @@
+"""The KV cache: capacity in tokens, physical buffers, what a grown bucket holds twice for a moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vramscope.errors import ScenarioError
+from vramscope.graph.dtypes import tensor_bytes
+from vramscope.graph.model import DecoderContract, KvForm, KvPair, Model, Value
+from vramscope.plan.symbols import kv_shape, pair_capacity
+from vramscope.plan.types import KvPlan, KvRow, Scenario
+
+DEFAULT_CONTEXT = 2048
+"""Planned when neither the scenario nor the model says how long a context is."""
+
+NO_KV = KvPlan(capacity=0, bytes_per_token=0, bytes=0, rows=())
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Tokens planned for, the cache's capacity, and where the limit comes from."""
+
+    tokens: int
+    capacity: int
+    limit: int
+    source: str
+
+
+def resolve_context(contract: DecoderContract, scenario: Scenario) -> Context:
+    """The context to plan and the cache capacity for it.
+
+    Raises:
+        ScenarioError: a context beyond the model's limit, or a prompt that does not fit the context.
+    """
+    limit = contract.context_limit
+    if scenario.batch < 1 or scenario.prompt < 1 or scenario.context < 0:
+        raise ScenarioError(
+            f"batch {scenario.batch}, prompt {scenario.prompt}, context {scenario.context}",
+            "batch and prompt are at least 1 and the context is not negative",
+        )
+    if limit is not None and scenario.context > limit.value:
+        raise ScenarioError(
+            f"a context of {scenario.context:,} tokens",
+            f"the model's limit is {limit.value:,} ({limit.source})",
+            f"Plan a context of at most {limit.value:,}",
+        )
+    tokens = scenario.context or (limit.value if limit else DEFAULT_CONTEXT)
+    source = "scenario" if scenario.context else (limit.source if limit else "no limit is stated: default")
+    if scenario.prompt > tokens:
+        raise ScenarioError(
+            f"a prompt of {scenario.prompt:,} tokens",
+            f"it does not fit a context of {tokens:,}",
+            "Shorten the prompt or raise the context",
+        )
+    ceiling = limit.value if limit else tokens
+    capacity = scenario.bucket.capacity(tokens, ceiling) if scenario.bucket.growing else tokens
+    return Context(tokens, capacity, ceiling, source)
+
+
+def plan_kv(model: Model, scenario: Scenario, capacity: int) -> KvPlan:
+    """Every KV buffer at its physical shape, exact to the byte.
+
+    bytes/token = Σ over pairs of heads × head size × element bytes (semantics 2.9).
+    """
+    contract = model.contract
+    if contract is None or not contract.kv:
+        return NO_KV
+    values = {model.program.values[item].name: model.program.values[item] for item in model.program.inputs}
+    rows = tuple(_row(pair, values[pair.input], scenario.batch, capacity) for pair in contract.kv)
+    per_token = sum(
+        tensor_bytes(pair.dtype, (pair.heads, pair.head_size)) for pair in contract.kv if not pair.window
+    )
+    return KvPlan(
+        capacity=capacity,
+        bytes_per_token=per_token,
+        bytes=sum(row.bytes for row in rows),
+        rows=rows,
+        transient=_transient(contract, values, scenario, capacity),
+    )
+
+
+def _row(pair: KvPair, value: Value, batch: int, capacity: int) -> KvRow:
+    shape = kv_shape(pair, value, batch, pair_capacity(pair, capacity))
+    one = tensor_bytes(pair.dtype, shape)
+    shared = pair.form is not KvForm.GROW
+    return KvRow(
+        pair.layer,
+        pair.role,
+        pair.input,
+        pair.output,
+        shape,
+        one if shared else 2 * one,
+        pair.form.value,
+        pair.reason,
+        shared,
+    )
+
+
+def _transient(contract: DecoderContract, values: dict[str, Value], scenario: Scenario, capacity: int) -> int:
+    """Bytes of the previous bucket, alive beside the new one while the cache grows (semantics 2.9)."""
+    previous = capacity // 2
+    if not scenario.bucket.growing or previous < scenario.bucket.minimum:
+        return 0
+    return sum(
+        _row(pair, values[pair.input], scenario.batch, previous).bytes
+        for pair in contract.kv
+        if not pair.fixed_capacity
+    )

@@ -1,0 +1,86 @@
+"""What would make it fit: changes to the scenario or the model, each planned to say what it saves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from vramscope.graph.dtypes import bit_width
+from vramscope.graph.model import KvForm
+from vramscope.plan.types import Plan, Scenario, Suggestion, VerdictKind
+from vramscope.units import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from vramscope.plan.planner import Planner
+
+
+def suggestions(planner: Planner, plan: Plan) -> tuple[Suggestion, ...]:
+    """Changes that save bytes, the largest saving first; empty when an axis is refused."""
+    if plan.verdict.kind is VerdictKind.REFUSED:
+        return _declare_maxima(plan)
+    found = [*_scenario_changes(planner, plan), *_model_changes(planner, plan)]
+    return tuple(sorted((item for item in found if item.saves > 0), key=lambda item: -item.saves))
+
+
+def _declare_maxima(plan: Plan) -> tuple[Suggestion, ...]:
+    symbols = dict.fromkeys(refusal.symbol for refusal in plan.refusals)
+    return tuple(
+        Suggestion(f"Declare a maximum for {symbol}", 0, MappingProxyType({"maxima": symbol}))
+        for symbol in symbols
+    )
+
+
+def _scenario_changes(planner: Planner, plan: Plan) -> Iterable[Suggestion]:
+    scenario = replace(plan.scenario, context=plan.context)
+    limit = plan.verdict.largest_context
+    if limit is not None and limit < plan.context:
+        yield _compare(
+            planner, plan, replace(scenario, context=limit), f"Lower the context to {limit:,}", context=limit
+        )
+    if planner.model.contract is not None and plan.context > 1:
+        half = max(plan.context // 2, scenario.prompt)
+        yield _compare(
+            planner, plan, replace(scenario, context=half), f"Halve the context to {half:,}", context=half
+        )
+    batch = plan.verdict.largest_batch
+    if batch is not None and batch < scenario.batch:
+        yield _compare(
+            planner, plan, replace(scenario, batch=batch), f"Lower the batch to {batch}", batch=batch
+        )
+    elif scenario.batch > 1:
+        less = scenario.batch // 2
+        yield _compare(planner, plan, replace(scenario, batch=less), f"Halve the batch to {less}", batch=less)
+    if scenario.prompt > 256:
+        title = "Prefill in chunks of 256 tokens (shorter prompt per pass)"
+        yield _compare(planner, plan, replace(scenario, prompt=256), title, prompt=256)
+
+
+def _compare(planner: Planner, plan: Plan, other: Scenario, title: str, **change: int) -> Suggestion:
+    size = planner.total_bytes(other)
+    saves = 0 if size is None else plan.total.known - size
+    return Suggestion(title, saves, MappingProxyType(dict(change)))
+
+
+def _model_changes(planner: Planner, plan: Plan) -> Iterable[Suggestion]:
+    nothing: MappingProxyType[str, int | str] = MappingProxyType({})
+    contract = planner.model.contract
+    if plan.weights.duplicate_bytes:
+        yield Suggestion("Store equal weights once", plan.weights.duplicate_bytes, nothing)
+    if contract is None:
+        return
+    unshared = sum(row.bytes // 2 for row in plan.kv.rows if row.form == KvForm.GROW.value)
+    if unshared:
+        yield Suggestion("Share past and present in one buffer", unshared, nothing)
+    width = max((bit_width(pair.dtype) for pair in contract.kv), default=0)
+    if width > 8:
+        saved = plan.kv.bytes - plan.kv.bytes * 8 // width
+        yield Suggestion(f"Keep the KV cache in 8 bits instead of {width}", saved, nothing)
+    logits = next((row for row in plan.bindings if row.name == contract.logits), None)
+    if logits is not None and len(logits.shape) == 3 and logits.shape[1] > 1:
+        saved = logits.figure.known - logits.figure.known // logits.shape[1]
+        now = format_bytes(logits.figure.known)
+        title = f"Keep only the last position's logits (of {logits.shape[1]:,}), now {now}"
+        yield Suggestion(title, saved, nothing)

@@ -1,0 +1,231 @@
+"""Which extent each input has in each phase, and what that binds every symbol to.
+
+With the source of each number.
+
+For a decoder the contract says what every input is fed with, so its shape follows from batch, prompt and
+capacity. Planning uses *physical* shapes (plan-capacity mode, semantics 1.13): a cache that grows is
+planned full.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from vramscope.errors import ScenarioError, SymbolConflictError
+from vramscope.graph.expr import Dim, Interval, Symbol
+from vramscope.graph.model import DecoderContract, Feed, KvForm, KvPair, Model, Value
+from vramscope.plan.types import Phase, Scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseBindings:
+    """One phase's inputs: concrete shapes by value id, and every bound symbol with its source.
+
+    ``outputs`` holds shapes that a caller-owned buffer fixes (KV present), whatever inference says.
+    """
+
+    phase: Phase
+    inputs: Mapping[int, tuple[int, ...]]
+    outputs: Mapping[int, tuple[int, ...]]
+    symbols: Mapping[str, int]
+    sources: Mapping[str, str]
+    intervals: Mapping[str, Interval]
+    """Symbols with no binding but a declared maximum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extents:
+    """The numbers that a decoder's phase is made of."""
+
+    batch: int
+    tokens: int
+    past: int
+    capacity: int
+
+
+def phase_extents(phase: Phase, scenario: Scenario, capacity: int) -> Extents:
+    """Tokens fed and past length.
+
+    The whole prompt on an empty cache, or one token on a cache with one row free.
+    """
+    if phase is Phase.PREFILL:
+        return Extents(scenario.batch, min(scenario.prompt, capacity), 0, capacity)
+    return Extents(scenario.batch, 1, capacity - 1, capacity)
+
+
+def pair_capacity(pair: KvPair, capacity: int) -> int:
+    """Physical positions of one pair: a static cache keeps its own, a sliding layer needs only its window."""
+    if pair.fixed_capacity:
+        return pair.fixed_capacity
+    return pair.window or capacity
+
+
+def kv_shape(pair: KvPair, value: Value, batch: int, positions: int) -> tuple[int, ...]:
+    """The shape of a KV input with ``positions`` on its sequence axis."""
+    rank = len(value.shape or (0,) * 4)
+    if rank == 3:
+        return (batch, positions, pair.heads * pair.head_size)
+    shape = [batch, pair.heads, pair.heads, pair.head_size]
+    shape[pair.sequence_axis % rank] = positions
+    other = 2 if pair.sequence_axis % rank == 1 else 1
+    shape[other] = pair.heads
+    return tuple(shape)
+
+
+def feed_shape(feed: Feed, value: Value, extents: Extents, contract: DecoderContract) -> tuple[int, ...]:
+    """The shape of an input that is not KV."""
+    rank = len(value.shape or ())
+    if feed in (Feed.TOKENS, Feed.POSITIONS):
+        return (extents.batch, extents.tokens) if rank == 2 else (extents.tokens,) * rank
+    if feed is Feed.MASK:
+        return (extents.batch, mask_width(contract, extents))
+    if feed in (Feed.WRITE_INDICES, Feed.VALID_LENGTH):
+        return (extents.batch,)
+    return (1,) * rank
+
+
+def mask_width(contract: DecoderContract, extents: Extents) -> int:
+    """Columns of the attention mask: the capacity where the length is data, else past plus new tokens."""
+    frozen = all(pair.form in (KvForm.CAPACITY, KvForm.SCATTER, KvForm.MASKED) for pair in contract.kv)
+    return extents.capacity if frozen and contract.kv else extents.past + extents.tokens
+
+
+def decoder_bindings(model: Model, scenario: Scenario, phase: Phase, extents: Extents) -> PhaseBindings:
+    """Shapes and symbols of one phase of a decoder.
+
+    Raises:
+        ScenarioError: a shape that does not fit the graph's static dimensions.
+    """
+    contract = model.contract
+    if contract is None:
+        raise ScenarioError(str(model.path), "it is not a decoder", "Plan it as a plain model")
+    pairs = {pair.input: pair for pair in contract.kv}
+    presents = {pair.output: pair for pair in contract.kv}
+    program = model.program
+    inputs: dict[int, tuple[int, ...]] = {}
+    for identity in program.inputs:
+        value = program.values[identity]
+        if value.name in pairs:
+            inputs[identity] = _past_shape(pairs[value.name], value, extents)
+        elif value.name in contract.feeds:
+            inputs[identity] = feed_shape(contract.feeds[value.name], value, extents, contract)
+        else:
+            inputs[identity] = _plain_shape(value, scenario)
+    outputs = {
+        identity: _present_shape(presents[name], program.values[identity], extents)
+        for identity in program.outputs
+        if (name := program.values[identity].name) in presents
+    }
+    return bind_symbols(model, scenario, phase, inputs, outputs)
+
+
+def _past_shape(pair: KvPair, value: Value, extents: Extents) -> tuple[int, ...]:
+    positions = pair_capacity(pair, extents.capacity)
+    if pair.form in (KvForm.APPEND, KvForm.GROW):
+        positions = min(extents.past, positions)
+    return kv_shape(pair, value, extents.batch, positions)
+
+
+def _present_shape(pair: KvPair, value: Value, extents: Extents) -> tuple[int, ...]:
+    positions = pair_capacity(pair, extents.capacity)
+    if pair.form in (KvForm.APPEND, KvForm.GROW):
+        positions = extents.past + extents.tokens
+    return kv_shape(pair, value, extents.batch, positions)
+
+
+def _plain_shape(value: Value, scenario: Scenario) -> tuple[int, ...]:
+    shape: list[int] = []
+    for dim in value.shape or ():
+        if isinstance(dim, int):
+            shape.append(dim)
+        elif isinstance(dim, Symbol) and dim.name in scenario.maxima:
+            shape.append(scenario.maxima[dim.name])
+        elif _is_batch(dim):
+            shape.append(scenario.batch)
+        else:
+            shape.append(-1)
+    return tuple(shape)
+
+
+def _is_batch(dim: Dim) -> bool:
+    return isinstance(dim, Symbol) and dim.name.lower() in ("batch", "batch_size", "n", "bs", "batchsize")
+
+
+def plain_bindings(model: Model, scenario: Scenario) -> PhaseBindings:
+    """Symbols of a model that is not a decoder.
+
+    The batch from the scenario, the rest only from declared maxima.
+    """
+    inputs = {item: _plain_shape(model.program.values[item], scenario) for item in model.program.inputs}
+    return bind_symbols(model, scenario, Phase.SINGLE, inputs, {})
+
+
+def bind_symbols(
+    model: Model,
+    scenario: Scenario,
+    phase: Phase,
+    inputs: Mapping[int, tuple[int, ...]],
+    outputs: Mapping[int, tuple[int, ...]],
+) -> PhaseBindings:
+    """Binds every symbol of the inputs to the extent it has there; −1 in a shape means not known.
+
+    Raises:
+        SymbolConflictError: two inputs give one symbol different extents.
+        ScenarioError: an extent that contradicts a static dimension, or a negative maximum.
+    """
+    symbols: dict[str, int] = {}
+    sources: dict[str, str] = {}
+    intervals: dict[str, Interval] = {}
+    for identity, shape in inputs.items():
+        value = model.program.values[identity]
+        for axis, (dim, extent) in enumerate(zip(value.shape or (), shape, strict=True)):
+            if isinstance(dim, int):
+                _check_static(value, axis, dim, extent)
+            elif isinstance(dim, Symbol) and extent >= 0:
+                _bind_symbol(dim.name, extent, f"input {value.name}, axis {axis}", symbols, sources)
+    for name, maximum in scenario.maxima.items():
+        if maximum < 0:
+            raise ScenarioError(f"the maximum {maximum} of {name}", "an extent is never negative")
+        if name not in symbols:
+            intervals[name] = Interval(0, maximum)
+            sources[name] = f"declared maximum {maximum:,}"
+    return PhaseBindings(
+        phase,
+        MappingProxyType(dict(inputs)),
+        MappingProxyType(dict(outputs)),
+        MappingProxyType(symbols),
+        MappingProxyType(sources),
+        MappingProxyType(intervals),
+    )
+
+
+def _bind_symbol(
+    name: str, extent: int, source: str, symbols: dict[str, int], sources: dict[str, str]
+) -> None:
+    first = symbols.setdefault(name, extent)
+    if first != extent:
+        raise SymbolConflictError(
+            what=f"symbol {name}",
+            why=f"{sources[name]} makes it {first} and {source} makes it {extent}",
+            remedy="One symbol has one extent: check what these inputs are fed with",
+            symbol=name,
+            first=first,
+            second=extent,
+            first_source=sources[name],
+            second_source=source,
+        )
+    sources.setdefault(name, source)
+
+
+def _check_static(value: Value, axis: int, dim: int, extent: int) -> None:
+    if extent >= 0 and dim != extent:
+        raise ScenarioError(
+            f"axis {axis} of input {value.name}",
+            f"the graph fixes it to {dim} and the scenario needs {extent}",
+            f"Plan with {dim} there, or export the model with a symbolic axis",
+        )

@@ -1,0 +1,120 @@
+"""Control-flow bodies.
+
+Run node by node on the host, their values in the region the plan reserved for them.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vramscope.errors import VramscopeError
+from vramscope.graph.dtypes import is_packed, numpy_dtype
+from vramscope.graph.model import ABSENT, Array, Program, Step, WeightSource
+from vramscope.graph.weights import read_weight
+from vramscope.ops.call import Call, Packed, Tensor
+from vramscope.ops.reference import run_reference
+from vramscope.ops.table import spec_for
+from vramscope.plan.arena import ArenaPlan, align
+from vramscope.plan.phase import BODY_ALIGNMENT, body_key
+from vramscope.plan.types import ComponentName
+from vramscope.run.memory import SessionMemory, site
+
+if TYPE_CHECKING:
+    from vramscope.devices.base import Buffer
+
+
+class BodyRunner:
+    """Runs the bodies of one step; values fill the step's region first, then counted allocations."""
+
+    def __init__(self, step: Step, outer: dict[int, Tensor], memory: SessionMemory, arena: ArenaPlan) -> None:
+        """``outer``: the enclosing run's values, read when a body runs."""
+        self._step = step
+        self._outer = outer
+        self._memory = memory
+        placement = arena.placements.get(body_key(step.index))
+        self._region = (
+            memory.arena_view(placement.offset, placement.size) if placement else np.empty(0, np.uint8)
+        )
+        self._used = 0
+        self._spilled: list[Buffer] = []
+
+    def run(self, name: str, inputs: list[Tensor]) -> list[Tensor]:
+        """Runs body ``name`` on ``inputs``; its results stay valid until the step's next run.
+
+        Raises:
+            VramscopeError: the node has no such body, or the inputs do not match its formal ones.
+        """
+        self._used = 0
+        for buffer in self._spilled:
+            self._memory.device.release(buffer)
+        self._spilled.clear()
+        body = self._step.bodies.get(name)
+        if body is None:
+            raise VramscopeError(f"body {name}", "the node has none of this name", node=self._step.node.name)
+        return self._run(body, inputs, self._outer, self._step.node.name)
+
+    def _run(self, body: Program, inputs: list[Tensor], outer: dict[int, Tensor], path: str) -> list[Tensor]:
+        if len(inputs) != len(body.inputs):
+            raise VramscopeError(
+                f"body {body.name}",
+                f"it takes {len(body.inputs)} inputs and is given {len(inputs)}",
+                node=path,
+            )
+        values: dict[int, Tensor] = {inner: outer[value] for inner, value in body.captures.items()}
+        values.update(zip(body.inputs, inputs, strict=True))
+        values.update({value: weight_tensor(source) for value, source in body.weights.items()})
+        for step in body.steps:
+            self._run_step(body, step, values, path)
+        return [values[value] for value in body.outputs]
+
+    def _run_step(self, body: Program, step: Step, values: dict[int, Tensor], path: str) -> None:
+        spec = spec_for(step.node)
+
+        def nested(name: str, inputs: list[Tensor]) -> list[Tensor]:
+            return self._run(step.bodies[name], inputs, values, f"{path}/{step.node.name}")
+
+        call = Call(
+            node=step.node,
+            inputs=tuple(None if value == ABSENT else values[value] for value in step.inputs),
+            placed=[None] * len(step.outputs),
+            wanted=tuple(value != ABSENT for value in step.outputs),
+            output_types=tuple(body.values[value].dtype for value in step.outputs if value != ABSENT),
+            scratch_bytes=self._scratch(),
+            run_body=nested if step.bodies else None,
+        )
+        (spec.kernel or run_reference)(call)
+        for value, result in zip(step.outputs, call.placed, strict=True):
+            if value != ABSENT and result is not None:
+                values[value] = self._settle(result, step.node.name)
+
+    def _scratch(self) -> Array | None:
+        slots = list(self._memory.workspace.values())
+        return max(slots, key=lambda item: item.size).bytes if slots else None
+
+    def _settle(self, result: Tensor, name: str) -> Tensor:
+        if not isinstance(result, np.ndarray) or result.dtype == np.object_:
+            return result
+        start = align(self._used, BODY_ALIGNMENT)
+        if start + result.nbytes <= self._region.size:
+            self._used = start + result.nbytes
+            view = self._region[start : self._used]
+        else:
+            where = site(ComponentName.ACTIVATIONS, f"body of {self._step.node.name}: {name}")
+            self._spilled.append(self._memory.device.allocate(where, result.nbytes))
+            view = self._spilled[-1].bytes
+        kept = view.view(result.dtype).reshape(result.shape)
+        np.copyto(kept, result)
+        return kept
+
+
+def weight_tensor(source: WeightSource) -> Tensor:
+    """A body's own initializer, read from the mapped file."""
+    raw = read_weight(source)
+    if is_packed(source.dtype):
+        return Packed(raw, source.dtype, source.shape)
+    return (
+        raw if prod(source.shape) == raw.size else raw.view(numpy_dtype(source.dtype)).reshape(source.shape)
+    )

@@ -1,0 +1,221 @@
+"""Binding a program's steps to memory: one launch a step, with its arrays already in hand.
+
+Where every shape of a step is exact, its outputs are views into planned memory and the launch can be
+repeated as it stands. Where an extent is data, the kernel's own result is moved into the space reserved for
+its ceiling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vramscope.graph.dtypes import ElementType, is_packed, numpy_dtype
+from vramscope.graph.model import ABSENT, Array, Step
+from vramscope.ops.call import Call, Packed, Tensor
+from vramscope.ops.reference import run_reference
+from vramscope.ops.spec import Kernel, Lifetime
+from vramscope.plan.types import ComponentName, Exact
+from vramscope.run.bodies import BodyRunner
+from vramscope.run.memory import SessionMemory, site
+
+if TYPE_CHECKING:
+    from vramscope.devices.base import Buffer
+    from vramscope.plan.arena import ArenaPlan
+    from vramscope.plan.index import PlanningIndex
+    from vramscope.plan.sizes import Resolver
+
+
+@dataclass(slots=True, eq=False)
+class Launch:
+    """One step ready to run.
+
+    ``late_inputs`` are read from the run's values just before the launch: their arrays exist only then.
+    ``resolved`` says whether every output's shape was known when it was bound.
+    """
+
+    step: Step
+    kernel: Kernel
+    call: Call
+    late_inputs: tuple[tuple[int, int], ...] = ()
+    resolved: bool = True
+    inputs_resolved: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class BoundProgram:
+    """Every launch of one phase at one set of bindings, and the values known so far."""
+
+    launches: tuple[Launch, ...]
+    values: dict[int, Tensor]
+    arena: ArenaPlan
+    leases: list[Buffer] = field(default_factory=list)
+
+
+Bound = Mapping[int, Array]
+"""Views of the caller-owned buffers, by value id: inputs to read, outputs to write."""
+
+
+def bind_program(
+    index: PlanningIndex, memory: SessionMemory, arena: ArenaPlan, resolver: Resolver, bound: Bound
+) -> BoundProgram:
+    """Places every value of the main steps and prepares a launch for each step that computes something."""
+    values: dict[int, Tensor] = {**memory.weights, **bound}
+    program = BoundProgram((), values, arena)
+    binder = _Binder(index, memory, arena, resolver, values, program)
+    steps = index.program.steps[index.program.constant_steps :]
+    program.launches = tuple(launch for step in steps if (launch := binder.launch(step)) is not None)
+    return program
+
+
+class _Binder:
+    """The state of one pass over the steps."""
+
+    def __init__(
+        self,
+        index: PlanningIndex,
+        memory: SessionMemory,
+        arena: ArenaPlan,
+        resolver: Resolver,
+        values: dict[int, Tensor],
+        program: BoundProgram,
+    ) -> None:
+        self._index = index
+        self._memory = memory
+        self._arena = arena
+        self._resolver = resolver
+        self._values = values
+        self._program = program
+
+    def launch(self, step: Step) -> Launch | None:
+        """The launch of one step; None for a step that only gives bytes another shape."""
+        spec = self._index.specs[step.index]
+        if self._is_view(step):
+            return None
+        placed = [self._place(step, position, value) for position, value in enumerate(step.outputs)]
+        late = tuple(
+            (position, value)
+            for position, value in enumerate(step.inputs)
+            if value != ABSENT and value not in self._values
+        )
+        wanted = self._index.wanted[step.index]
+        call = Call(
+            node=step.node,
+            inputs=tuple(None if value == ABSENT else self._values.get(value) for value in step.inputs),
+            placed=list(placed),
+            wanted=wanted,
+            output_types=self._types(step),
+            scratch_bytes=self._scratch(step),
+            run_body=self._body_runner(step),
+        )
+        resolved = all(item is not None for item, want in zip(placed, wanted, strict=True) if want)
+        return Launch(step, spec.kernel or run_reference, call, late, resolved, not late)
+
+    def _is_view(self, step: Step) -> bool:
+        """Whether all of the step's outputs are views of memory that is already placed."""
+        for position, value in enumerate(step.outputs):
+            if value == ABSENT or not self._index.wanted[step.index][position]:
+                continue
+            root = self._index.root_of[value]
+            shape = self._resolver.shape(value)
+            source = self._values.get(root)
+            if root == value or source is None or not isinstance(shape, Exact):
+                return False
+            self._values[value] = _reshape(source, shape.shape)
+        return any(self._index.wanted[step.index])
+
+    def _place(self, step: Step, position: int, value: int) -> Tensor | None:
+        if value == ABSENT or not self._index.wanted[step.index][position]:
+            return None
+        if value in self._values:
+            return self._values[value]
+        shape = self._resolver.shape(value)
+        placement = self._arena.placements.get(value)
+        item = self._index.program.values[value]
+        if placement is None or not isinstance(shape, Exact) or item.is_sequence:
+            return None
+        view = shaped(self._memory.arena_view(placement.offset, placement.size), item.dtype, shape.shape)
+        self._values[value] = view
+        return view
+
+    def _types(self, step: Step) -> tuple[ElementType, ...]:
+        values = self._index.program.values
+        return tuple(ElementType.UNDEFINED if v == ABSENT else values[v].dtype for v in step.outputs)
+
+    def _scratch(self, step: Step) -> Array | None:
+        if self._index.specs[step.index].workspace is None:
+            return None
+        slots = [self._memory.workspace[item] for item in Lifetime if item in self._memory.workspace]
+        return max(slots, key=lambda item: item.size).bytes if slots else None
+
+    def _body_runner(self, step: Step) -> Callable[[str, list[Tensor]], list[Tensor]] | None:
+        if not step.bodies:
+            return None
+        return BodyRunner(step, self._program.values, self._memory, self._arena).run
+
+
+def _reshape(source: Tensor, shape: tuple[int, ...]) -> Tensor:
+    if isinstance(source, Packed):
+        return Packed(source.data, source.dtype, shape)
+    return source.reshape(shape) if isinstance(source, np.ndarray) else source
+
+
+def shaped(raw: Array, dtype: ElementType, shape: tuple[int, ...]) -> Tensor:
+    """Raw bytes as a tensor of ``dtype`` and ``shape``."""
+    if is_packed(dtype):
+        return Packed(raw, dtype, shape)
+    kind = numpy_dtype(dtype)
+    return raw[: prod(shape) * kind.itemsize].view(kind).reshape(shape)
+
+
+def run_launch(program: BoundProgram, launch: Launch, memory: SessionMemory) -> None:
+    """Runs one launch eagerly: late inputs in, the kernel, results that had no place into memory."""
+    call = launch.call
+    if launch.late_inputs:
+        inputs = list(call.inputs)
+        for position, value in launch.late_inputs:
+            inputs[position] = program.values[value]
+        call.inputs = tuple(inputs)
+    if launch.resolved:
+        launch.kernel(call)
+        return
+    places = list(call.placed)
+    launch.kernel(call)
+    for position, value in enumerate(launch.step.outputs):
+        if value == ABSENT or not call.wants(position) or places[position] is not None:
+            continue
+        result = call.placed[position]
+        if result is not None:
+            program.values[value] = settle(program, memory, value, launch.step.node.name, result)
+        call.placed[position] = None
+
+
+def settle(program: BoundProgram, memory: SessionMemory, value: int, name: str, result: Tensor) -> Tensor:
+    """Moves a data-dependent result into the space reserved for its ceiling.
+
+    Or counts it as an allocation.
+    """
+    if not isinstance(result, np.ndarray) or result.dtype == np.object_:
+        return result
+    placement = program.arena.placements.get(value)
+    if placement is not None and result.nbytes <= placement.size:
+        view = memory.arena_view(placement.offset, result.nbytes).view(result.dtype).reshape(result.shape)
+        np.copyto(view, result)
+        return view
+    program.leases.append(
+        memory.device.allocate(site(ComponentName.ACTIVATIONS, f"unplanned: {name}"), result.nbytes)
+    )
+    kept = program.leases[-1].bytes.view(result.dtype).reshape(result.shape)
+    np.copyto(kept, result)
+    return kept
+
+
+def release_unplanned(program: BoundProgram, memory: SessionMemory) -> None:
+    """Gives back what one run allocated beside the plan."""
+    for buffer in program.leases:
+        memory.device.release(buffer)
+    program.leases.clear()

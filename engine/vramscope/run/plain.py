@@ -1,0 +1,165 @@
+"""Running a model that is not a decoder: named inputs in, named outputs out, in planned memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vramscope.devices.host import HostDevice
+from vramscope.errors import BindingError
+from vramscope.graph.dtypes import ElementType, numpy_dtype
+from vramscope.plan.planner import Planner, available_bytes
+from vramscope.plan.symbols import bind_symbols
+from vramscope.plan.types import Exact, Phase, Plan
+from vramscope.run.bindings import Binding, bind
+from vramscope.run.events import (
+    CancelCheck,
+    EventSink,
+    Progress,
+    ignore_event,
+    ignore_progress,
+    never_cancelled,
+)
+from vramscope.run.runner import Runner
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vramscope.devices.base import Device
+    from vramscope.graph.model import Array, Model
+    from vramscope.ops.call import Tensor
+    from vramscope.plan.sizes import Resolver
+
+
+def run_plain(
+    model: Model,
+    plan: Plan,
+    inputs: Mapping[str, Array] | None = None,
+    *,
+    seed: int = 0,
+    device: Device | None = None,
+    events: EventSink = ignore_event,
+    progress: Progress = ignore_progress,
+    cancel: CancelCheck = never_cancelled,
+) -> list[tuple[str, Tensor]]:
+    """Runs the model once and returns its outputs by name, in graph order.
+
+    Args:
+        model: any model.
+        plan: of a scenario whose maxima hold the inputs.
+        inputs: by name; left out, seeded random values at the plan's shapes are used.
+        seed: for the random values.
+        device: the host with the scenario's budget when left out.
+        events: told what happens.
+        progress: told how far loading is.
+        cancel: checked between nodes.
+
+    Raises:
+        BindingError: an input that the graph lacks, is missing, or has another type, rank or extent.
+        UnboundedAxisError: the plan has a refused axis.
+        OutOfBudgetError: the budget does not hold the plan.
+    """
+    runner = Runner(Planner(model), plan, device or HostDevice(available_bytes(plan.scenario)), events)
+    try:
+        runner.prepare(progress, cancel)
+        given = inputs if inputs is not None else random_inputs(model, plan, seed)
+        check_inputs(model, given)
+        program = model.program
+        shapes = {item: given[program.values[item].name].shape for item in program.inputs}
+        bound = bind_symbols(model, plan.scenario, Phase.SINGLE, shapes, {})
+        bindings = _bind_inputs(runner, given)
+        bindings += _bind_outputs(runner, runner.resolver(bound))
+        ready = runner.bind(Phase.SINGLE, bound, bindings)
+        runner.run(ready, cancel)
+        found: list[tuple[str, Tensor]] = []
+        for identity in program.outputs:
+            value = ready.values[identity]
+            found.append(
+                (program.values[identity].name, np.array(value) if isinstance(value, np.ndarray) else value)
+            )
+        return found
+    finally:
+        runner.close()
+
+
+def random_inputs(model: Model, plan: Plan, seed: int) -> dict[str, Array]:
+    """Seeded values for every input at the plan's shapes.
+
+    Small normals, ones for booleans, 0 or 1 for integers.
+    """
+    generator = np.random.default_rng(seed)
+    phase = plan.phases[0]
+    found: dict[str, Array] = {}
+    for identity in model.program.inputs:
+        value = model.program.values[identity]
+        shape = phase.shapes[identity]
+        assert isinstance(shape, Exact)
+        kind = numpy_dtype(value.dtype)
+        if value.dtype is ElementType.BOOL:
+            found[value.name] = np.ones(shape.shape, kind)
+        elif kind.kind in "iu":
+            found[value.name] = generator.integers(0, 2, shape.shape).astype(kind)
+        else:
+            found[value.name] = generator.standard_normal(shape.shape).astype(kind)
+    return found
+
+
+def check_inputs(model: Model, inputs: Mapping[str, Array]) -> None:
+    """Name, type, rank and static extents of every input, in graph order (semantics 1.14)."""
+    program = model.program
+    names = [program.values[item].name for item in program.inputs]
+    for name in inputs:
+        if name not in names:
+            raise BindingError(
+                f"input {name}", "the graph has none of this name", f"It has {', '.join(names)}"
+            )
+    for identity in program.inputs:
+        value = program.values[identity]
+        given = inputs.get(value.name)
+        if given is None:
+            raise BindingError(f"input {value.name}", "it is missing", "Give every input of the graph")
+        if given.dtype != numpy_dtype(value.dtype):
+            raise BindingError(
+                f"input {value.name}", f"the graph declares {value.dtype.name}, given is {given.dtype}"
+            )
+        shape = value.shape
+        if shape is not None and len(shape) != given.ndim:
+            raise BindingError(
+                f"input {value.name}", f"the graph declares rank {len(shape)}, given is {given.ndim}"
+            )
+        fixed = [
+            (a, b) for a, b in zip(shape or (), given.shape, strict=True) if isinstance(a, int) and a != b
+        ]
+        if fixed:
+            declared = [str(dim) for dim in shape or ()]
+            raise BindingError(
+                f"input {value.name}", f"the graph declares {declared}, given is {list(given.shape)}"
+            )
+
+
+def _bind_inputs(runner: Runner, inputs: Mapping[str, Array]) -> list[Binding]:
+    program = runner.planner.model.program
+    bindings: list[Binding] = []
+    for identity in program.inputs:
+        value = program.values[identity]
+        binding = bind(
+            runner.memory.io[value.name], value.dtype, inputs[value.name].shape, input_name=value.name
+        )
+        np.copyto(binding.array, inputs[value.name])
+        bindings.append(binding)
+    return bindings
+
+
+def _bind_outputs(runner: Runner, resolver: Resolver) -> list[Binding]:
+    """Outputs whose extents are exact; the others are data and end in planned space when they are known."""
+    program = runner.planner.model.program
+    bindings: list[Binding] = []
+    for identity in program.outputs:
+        value = program.values[identity]
+        shape = resolver.shape(identity)
+        if isinstance(shape, Exact) and not value.is_sequence and identity not in program.inputs:
+            bindings.append(
+                bind(runner.memory.io[value.name], value.dtype, shape.shape, output_name=value.name)
+            )
+    return bindings

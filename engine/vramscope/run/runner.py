@@ -1,0 +1,125 @@
+"""One session's memory and program: load, reserve, bind, run eagerly.
+
+Decoders and plain models both use it.
+"""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vramscope.plan.sizes import Resolver, symbol_ranges
+from vramscope.plan.types import UNKNOWN, Certainty, Figure, Phase, Plan
+from vramscope.run.events import CancelCheck, Event, EventKind, EventSink, Progress
+from vramscope.run.launch import BoundProgram, bind_program, release_unplanned, run_launch
+from vramscope.run.memory import SessionMemory, bind_io, load_weights, reserve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from vramscope.devices.base import Device
+    from vramscope.graph.model import Array
+    from vramscope.plan.planner import Planner
+    from vramscope.plan.symbols import PhaseBindings
+    from vramscope.run.bindings import Binding
+
+
+class Runner:
+    """A planned program on a device. One thread owns it."""
+
+    def __init__(self, planner: Planner, plan: Plan, device: Device, events: EventSink) -> None:
+        """Nothing is allocated before :meth:`prepare`."""
+        self.planner = planner
+        self.plan = plan
+        self.device = device
+        self.memory = SessionMemory(device)
+        self.temporaries: Figure = UNKNOWN
+        self._events = events
+        self._born = time.perf_counter()
+
+    def prepare(self, progress: Progress, cancel: CancelCheck) -> None:
+        """Loads the weights and reserves what the plan says.
+
+        Raises:
+            UnboundedAxisError: the plan has a refused axis.
+            OutOfBudgetError: the budget does not hold the plan; what was taken is given back by
+            :meth:`close`. CancelledError: the user asked to stop.
+        """
+        self.plan.require()
+        load_weights(self.memory, self.planner.index, progress, cancel)
+        self.adopt(self.plan)
+
+    def adopt(self, plan: Plan) -> bool:
+        """Makes every buffer at least as large as ``plan`` says; True when one moved."""
+        self.plan = plan
+        before = self.device.ledger.total
+        moved = reserve(self.memory, plan)
+        moved = bind_io(self.memory, plan) or moved
+        after = self.device.ledger.total
+        taken = after.total_bytes - before.total_bytes
+        if taken:
+            self.say(EventKind.ALLOCATE, "session memory", f"{taken:,} bytes reserved from the plan", taken)
+        return moved
+
+    def bind(self, phase: Phase, shapes: PhaseBindings, bindings: Sequence[Binding]) -> BoundProgram:
+        """Binds every launch at these input shapes; offsets are the plan's own."""
+        arena = self.plan.phase(phase).arena
+        return bind_program(
+            self.planner.index, self.memory, arena, self.resolver(shapes), self._bound(bindings)
+        )
+
+    def resolver(self, shapes: PhaseBindings) -> Resolver:
+        """Resolves values at these input shapes."""
+        ranges = symbol_ranges(shapes, self.planner.model.program.minted, frozenset())
+        return Resolver(self.planner.index, shapes, ranges)
+
+    def _bound(self, bindings: Sequence[Binding]) -> dict[int, Array]:
+        program = self.planner.model.program
+        inputs = {program.values[item].name: item for item in program.inputs}
+        outputs = {program.values[item].name: item for item in program.outputs}
+        bound: dict[int, Array] = {}
+        for binding in bindings:
+            if binding.input:
+                bound[inputs[binding.input]] = binding.input_view()
+            if binding.output:
+                bound[outputs[binding.output]] = binding.output_view()
+        return bound
+
+    def run(self, program: BoundProgram, cancel: CancelCheck) -> None:
+        """Runs every launch eagerly.
+
+        Raises:
+            CancelledError: between two nodes; the run's outputs are incomplete, the session stays usable.
+        """
+        try:
+            with np.errstate(all="ignore"):
+                for launch in program.launches:
+                    cancel()
+                    run_launch(program, launch, self.memory)
+        finally:
+            release_unplanned(program, self.memory)
+
+    def measured(self, action: Callable[[], None]) -> None:
+        """Runs ``action`` once while measuring what NumPy and Python take beside planned memory."""
+        if tracemalloc.is_tracing():
+            action()
+            return
+        tracemalloc.start()
+        try:
+            before = tracemalloc.get_traced_memory()[0]
+            action()
+            self.temporaries = Figure(max(tracemalloc.get_traced_memory()[1] - before, 0), Certainty.MEASURED)
+        finally:
+            tracemalloc.stop()
+
+    def say(self, kind: EventKind, subject: str, text: str, size: int = 0, step: int = 0) -> None:
+        """Reports an event."""
+        self._events(Event(time.perf_counter() - self._born, kind, step, subject, text, size))
+
+    def close(self) -> None:
+        """Gives back all memory."""
+        self.device.close()
+        self.memory = SessionMemory(self.device)

@@ -1,0 +1,105 @@
+"""The binding signature.
+
+What a replay must find unchanged, and the first thing that is not (semantics 1.18).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from vramscope.errors import BindingsChangedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from vramscope.run.bindings import Binding
+
+
+@dataclass(frozen=True, slots=True)
+class BindingSignature:
+    """One binding as a captured graph baked it in. Contents are never part of it."""
+
+    input_name: str
+    binds_input: bool
+    output_name: str
+    dtype: str
+    physical_shape: tuple[int, ...]
+    kernel_input_shape: tuple[int, ...]
+    output_shape: tuple[int, ...]
+    accepts_output_subshape: bool
+    exposes_logical_input_shape: bool
+    device_pointer: int
+
+
+LENGTH_FIELDS = frozenset({"kernel_input_shape", "output_shape", "accepts_output_subshape"})
+"""Not compared where a length may move: only eager seams read that input (the segmented exception)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first field in which two signatures differ."""
+
+    binding: str
+    field: str
+    old: str
+    new: str
+
+    def error(self) -> BindingsChangedError:
+        """The same as an exception."""
+        return BindingsChangedError(
+            what=f"the captured graph's binding {self.binding}",
+            why=f"{self.field} was {self.old} and is {self.new}",
+            remedy="Capture again with the new bindings",
+            binding=self.binding,
+            field=self.field,
+            old=self.old,
+            new=self.new,
+        )
+
+
+def signature_of(binding: Binding) -> BindingSignature:
+    """The signature of one binding."""
+    return BindingSignature(
+        input_name=binding.input,
+        binds_input=bool(binding.input),
+        output_name=binding.output,
+        dtype=binding.dtype.name,
+        physical_shape=binding.physical,
+        kernel_input_shape=binding.logical,
+        output_shape=binding.output_logical,
+        accepts_output_subshape=bool(binding.output) and binding.output_logical != binding.physical,
+        exposes_logical_input_shape=binding.exposes_logical,
+        device_pointer=binding.address,
+    )
+
+
+def differences(
+    captured: Sequence[BindingSignature],
+    now: Sequence[BindingSignature],
+    movable: frozenset[str] = frozenset(),
+) -> Iterator[Difference]:
+    """Every binding and field that differ, in order.
+
+    Args:
+        captured: at capture time.
+        now: of the bindings at hand.
+        movable: input names whose logical length may move, because no captured segment reads them directly.
+    """
+    if len(captured) != len(now):
+        yield Difference("<all>", "count", str(len(captured)), str(len(now)))
+        return
+    for old, new in zip(captured, now, strict=True):
+        free = old.input_name in movable and old.exposes_logical_input_shape
+        for field in fields(BindingSignature):
+            before, after = getattr(old, field.name), getattr(new, field.name)
+            if before != after and not (free and field.name in LENGTH_FIELDS):
+                yield Difference(old.input_name or old.output_name, field.name, _text(before), _text(after))
+
+
+def _text(value: object) -> str:
+    return (
+        f"0x{value:x}"
+        if isinstance(value, int) and not isinstance(value, bool) and value > 2**20
+        else str(value)
+    )

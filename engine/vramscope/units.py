@@ -1,0 +1,18 @@
+"""Bytes in words: binary units for people, exact numbers beside them for everything else."""
+
+from __future__ import annotations
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def format_bytes(size: int) -> str:
+    """``size`` with three significant digits in binary units: 1536 → ``1.50 KiB``; exact below 1 KiB."""
+    sign, magnitude = ("−" if size < 0 else ""), abs(size)
+    power = 0
+    while power < len(_UNITS) - 1 and magnitude >= 1024 ** (power + 1):
+        power += 1
+    if power == 0:
+        return f"{sign}{magnitude} B"
+    value = magnitude / 1024**power
+    digits = 2 if value < 10 else 1 if value < 100 else 0
+    return f"{sign}{value:.{digits}f} {_UNITS[power]}"

@@ -179,8 +179,9 @@ class Controller(QObject):
     def _on_answer(self, reply: Reply) -> None:
         take = getattr(self, f"_take_{reply.call.method}", None)
         changes = take(reply) if take is not None else {}
-        notice = self.state.notice if reply.call.method in IMMEDIATE | {"plan"} else None
-        self._set(busy=self._busy_now(), notice=notice, **changes)
+        if reply.call.method not in IMMEDIATE:
+            changes["notice"] = None
+        self._set(busy=self._busy_now(), **changes)
         if reply.call.method == "open" or (reply.call.method == "plan" and self._plan_again):
             self._send_plan()
 
@@ -214,7 +215,7 @@ class Controller(QObject):
         if reply.call.id != self._plan_call:
             return {}
         self._phases = {}
-        return {"plan": reply.result, "failures": _without(self.state.failures, "plan"), "notice": None}
+        return {"plan": reply.result, "failures": _without(self.state.failures, "plan")}
 
     def _on_table(self, chunk: TableChunk) -> None:
         kind, _, phase = chunk.table.partition(":")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QGuiApplication, QPalette
 
+from vramscope.resources import folder
+
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QApplication
 
@@ -34,6 +36,8 @@ class Theme:
     name: str
     window: str
     base: str
+    stripe: str
+    """Every second row of a table."""
     raised: str
     hover: str
     border: str
@@ -62,6 +66,7 @@ LIGHT = Theme(
     name="light",
     window="#f2f4f6",
     base="#ffffff",
+    stripe="#f7f9fa",
     raised="#fafbfc",
     hover="#e4e9ee",
     border="#cdd3da",
@@ -85,6 +90,7 @@ DARK = Theme(
     name="dark",
     window="#20252b",
     base="#181c21",
+    stripe="#1c2127",
     raised="#282e35",
     hover="#323941",
     border="#3b434c",
@@ -127,9 +133,13 @@ def contrast(first: str, second: str) -> float:
 def text_pairs(theme: Theme) -> list[tuple[str, str, float]]:
     """Every text colour on every background it is written on: names and contrast."""
     tones = ("good", "warning", "bad", "info")
-    pairs = [(ink, ground) for ink in ("text", "muted") for ground in ("window", "base", "raised", "hover")]
+    pairs = [
+        (ink, ground)
+        for ink in ("text", "muted")
+        for ground in ("window", "base", "stripe", "raised", "hover")
+    ]
     pairs += [("accent", "window"), ("accent", "base"), ("replayed", "base"), ("selection_text", "selection")]
-    pairs += [(tone, ground) for tone in tones for ground in ("window", "base", f"{tone}_tint")]
+    pairs += [(tone, ground) for tone in tones for ground in ("window", "base", "stripe", f"{tone}_tint")]
     pairs += [(ink, f"{tone}_tint") for ink in ("text", "muted") for tone in tones]
     colours = {item.name: str(getattr(theme, item.name)) for item in fields(theme)}
     return [(ink, ground, contrast(colours[ink], colours[ground])) for ink, ground in pairs]
@@ -156,7 +166,7 @@ def palette(theme: Theme) -> QPalette:
         role.Text: theme.text,
         role.ButtonText: theme.text,
         role.Base: theme.base,
-        role.AlternateBase: theme.raised,
+        role.AlternateBase: theme.stripe,
         role.ToolTipBase: theme.raised,
         role.ToolTipText: theme.text,
         role.PlaceholderText: theme.muted,
@@ -184,7 +194,9 @@ def _mixed(first: str, second: str) -> str:
 
 def style_sheet(theme: Theme) -> str:
     """What Fusion and a palette cannot say: hairlines, paddings, dock titles, headers, tabs."""
-    return _SHEET.format(**{item.name: getattr(theme, item.name) for item in fields(theme)})
+    colours = {item.name: getattr(theme, item.name) for item in fields(theme)}
+    mark = folder() / "icons" / f"check-{'dark' if theme.dark else 'light'}.svg"
+    return _SHEET.format(**colours, mark=mark.as_posix())
 
 
 def apply_theme(application: QApplication, theme: Theme) -> None:
@@ -215,9 +227,17 @@ QHeaderView::section {{ background: {raised}; color: {muted}; border: 0; border-
   border-bottom: 1px solid {border}; padding: 3px 6px; }}
 QAbstractItemView {{ border: 1px solid {border}; gridline-color: {border}; outline: 0;
   selection-background-color: {selection}; selection-color: {selection_text}; }}
-QAbstractItemView::item {{ padding: 1px 4px; }}
+QAbstractItemView::item {{ padding: 2px 4px; }}
 QPlainTextEdit, QTextEdit {{ border: 1px solid {border}; border-radius: 4px; background: {base}; }}
 QPlainTextEdit:focus, QTextEdit:focus {{ border-color: {accent}; }}
+QCheckBox::indicator {{ width: 13px; height: 13px; border: 1px solid {muted}; border-radius: 3px;
+  background: {base}; }}
+QCheckBox::indicator:checked {{ background: {accent}; border-color: {accent}; image: url("{mark}"); }}
+QCheckBox::indicator:disabled {{ border-color: {border}; }}
+QCheckBox::indicator:focus {{ border-color: {accent}; }}
+QLineEdit {{ border: 1px solid {border}; border-radius: 4px; padding: 2px 5px; background: {base}; }}
+QLineEdit:focus {{ border-color: {accent}; }}
+QAbstractSpinBox QLineEdit, QComboBox QLineEdit {{ border: 0; padding: 0; }}
 QStatusBar {{ background: {window}; border-top: 1px solid {border}; }}
 QStatusBar::item {{ border: 0; }}
 QToolTip {{ background: {raised}; color: {text}; border: 1px solid {border}; padding: 4px; }}

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from vramscope_app.rows.nodes import NodeTable
 
 _NONE = QModelIndex()
+SHARE_ROLE = int(Qt.ItemDataRole.UserRole)
+"""A node's part of the largest value in its column, 0 to 1."""
 
 
 class NodeModel(QAbstractItemModel):
@@ -155,6 +157,8 @@ class NodeModel(QAbstractItemModel):
             return self._text(index)
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return RIGHT if COLUMNS[index.column()].right else LEFT
+        if role == SHARE_ROLE:
+            return self._view.share(self.node_row(index), COLUMNS[index.column()].key)
         if role == Qt.ItemDataRole.ToolTipRole:
             row = self.node_row(index)
             return node_tip(self._view, row, COLUMNS[index.column()].key) if row >= 0 else None
@@ -165,7 +169,9 @@ class NodeModel(QAbstractItemModel):
     def _text(self, index: Index) -> str:
         key, row = COLUMNS[index.column()].key, self.node_row(index)
         return (
-            node_text(self._view, row, key) if row >= 0 else group_text(self._view, index.internalId(), key)
+            node_text(self._view, row, key, short=self._grouped)
+            if row >= 0
+            else group_text(self._view, index.internalId(), key)
         )
 
     def _colour(self, index: Index) -> QColor | None:

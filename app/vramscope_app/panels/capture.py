@@ -78,7 +78,7 @@ class CapturePanel(QWidget):
         split = QSplitter(Qt.Orientation.Horizontal)
         split.addWidget(self.declines)
         split.addWidget(self.slots)
-        split.setSizes([620, 380])
+        split.setSizes([680, 300])
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 4, 0, 0)
         layout.setSpacing(4)

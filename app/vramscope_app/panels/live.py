@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QLabel, QToolButton, QV
 
 from vramscope_app.rows.live import LiveSeries
 from vramscope_app.state import EMPTY_SNAPSHOT
-from vramscope_app.text import exact_bytes, figure_text, short_bytes
+from vramscope_app.text import exact_bytes, figure_text, figure_tip, short_bytes
 from vramscope_app.theme import component_colour
 
 if TYPE_CHECKING:
@@ -22,11 +23,23 @@ if TYPE_CHECKING:
     from vramscope_app.look import Look
 
 AXIS_WIDTH = 66
+NUMBERS = (
+    ("step", "allocs last step"),
+    ("held", "held"),
+    ("peak", "peak"),
+    ("beside", "beside the plan"),
+)
 
 
 def byte_ticks(values: Sequence[float], _scale: float, _spacing: float) -> list[str]:
     """Tick texts of an axis of bytes."""
     return [short_bytes(round(value)) for value in values]
+
+
+def byte_spacing(low: float, high: float, size: float) -> list[tuple[float, float]]:
+    """Tick distances that are powers of two, a tick about every 34 pixels."""
+    wanted = max((high - low) / max(size / 34, 1), 1.0)
+    return [(float(2 ** math.ceil(math.log2(wanted))), 0.0)]
 
 
 def count_ticks(values: Sequence[float], _scale: float, _spacing: float) -> list[str]:
@@ -42,8 +55,9 @@ class LivePanel(QWidget):
         self.series = LiveSeries()
         self._snapshot = EMPTY_SNAPSHOT
         self._dirty = True
+        self._good = look.theme.good
         self.by_time, self.by_step = QToolButton(), QToolButton()
-        self._numbers = QLabel()
+        self._values: dict[str, QLabel] = {}
         self.bytes_plot, self.count_plot = pg.PlotWidget(), pg.PlotWidget()
         self._build()
         self._make_curves()
@@ -53,19 +67,21 @@ class LivePanel(QWidget):
     def _build(self) -> None:
         self._modes = QButtonGroup(self)
         bar = QHBoxLayout()
-        bar.setContentsMargins(4, 0, 0, 0)
-        bar.setSpacing(2)
-        self._numbers.setWordWrap(True)
-        self._numbers.setProperty("role", "muted")
-        self._numbers.setObjectName("live_numbers")
-        bar.addWidget(self._numbers, 1)
+        bar.setContentsMargins(6, 2, 0, 2)
+        bar.setSpacing(14)
+        for name, caption in NUMBERS:
+            bar.addLayout(self._number(name, caption))
+        bar.addStretch(1)
+        modes = QHBoxLayout()
+        modes.setSpacing(0)
         for place, (button, text) in enumerate(((self.by_time, "Time"), (self.by_step, "Step"))):
             button.setText(text)
             button.setCheckable(True)
             button.setAutoRaise(True)
             button.setToolTip(f"Draw over {text.lower()}")
             self._modes.addButton(button, place)
-            bar.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
+            modes.addWidget(button)
+        bar.addLayout(modes)
         self.by_time.setChecked(True)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -76,26 +92,43 @@ class LivePanel(QWidget):
         self.bytes_plot.setAccessibleName("Bytes held")
         self.count_plot.setAccessibleName("Allocations made")
 
+    def _number(self, name: str, caption: str) -> QVBoxLayout:
+        value, below = QLabel("–"), QLabel(caption)
+        value.setProperty("role", "value")
+        value.setObjectName(f"live_{name}")
+        value.setAccessibleName(caption)
+        below.setProperty("role", "muted")
+        self._values[name] = value
+        layout = QVBoxLayout()
+        layout.setSpacing(0)
+        layout.addWidget(value)
+        layout.addWidget(below)
+        return layout
+
     def _make_curves(self) -> None:
         for plot in (self.bytes_plot, self.count_plot):
             item = plot.getPlotItem()
             item.hideButtons()
             item.setMenuEnabled(False)
             item.getAxis("left").setWidth(AXIS_WIDTH)
+            for side in ("left", "bottom"):
+                item.getAxis(side).enableAutoSIPrefix(enable=False)
             item.getViewBox().setMouseEnabled(x=True, y=False)
             item.getViewBox().setDefaultPadding(0.02)
             item.setMinimumHeight(60)
         self.bytes_plot.getAxis("left").tickStrings = byte_ticks
+        self.bytes_plot.getAxis("left").tickSpacing = byte_spacing
         self.count_plot.getAxis("left").tickStrings = count_ticks
         self.bytes_plot.getAxis("bottom").setStyle(showValues=False)
         self.count_plot.setXLink(self.bytes_plot)
+        self._fill = self.bytes_plot.plot([], [], stepMode="right", pen=None)
         self._bytes = self.bytes_plot.plot([], [], stepMode="right")
         self._budget = pg.InfiniteLine(angle=0)
         self.bytes_plot.addItem(self._budget, ignoreBounds=True)
         self._budget.hide()
         self._eager = self.count_plot.plot([], [], stepMode="right")
         self._replayed = self.count_plot.plot([], [], stepMode="right")
-        for curve in (self._bytes, self._eager, self._replayed):
+        for curve in (self._fill, self._bytes, self._eager, self._replayed):
             curve.setDownsampling(auto=True, method="peak")
             curve.setClipToView(True)
 
@@ -115,9 +148,10 @@ class LivePanel(QWidget):
             plot.getAxis("left").setLabel(title, color=theme.muted)
         accent = QColor(theme.accent)
         self._bytes.setPen(pg.mkPen(accent, width=1))
-        self._bytes.setFillLevel(0)
-        self._bytes.setFillBrush(_faint(accent))
+        self._fill.setFillLevel(0)
+        self._fill.setFillBrush(_faint(accent))
         self._budget.setPen(pg.mkPen(theme.bad, width=1, style=Qt.PenStyle.DashLine))
+        self._good = theme.good
         eager, replayed = QColor(component_colour("KV cache")), QColor(theme.good)
         self._eager.setPen(pg.mkPen(eager, width=1))
         self._replayed.setPen(pg.mkPen(replayed, width=1))
@@ -161,12 +195,14 @@ class LivePanel(QWidget):
     def _draw(self) -> None:
         if self.by_time.isChecked():
             time = self.series.time
+            _set(self._fill, time.column(0), time.column(1))
             _set(self._bytes, time.column(0), time.column(1))
             _set(self._eager, time.column(0), time.column(2))
             _set(self._replayed, np.zeros(0), np.zeros(0))
         else:
             steps = self.series.steps
             made, replayed = steps.column(1), steps.column(3) > 0
+            _set(self._fill, steps.column(0), steps.column(2))
             _set(self._bytes, steps.column(0), steps.column(2))
             _set(self._eager, steps.column(0), np.where(replayed, np.nan, made))
             _set(self._replayed, steps.column(0), np.where(replayed, made, np.nan))
@@ -182,23 +218,39 @@ class LivePanel(QWidget):
         made = series.column(2 if self.by_time.isChecked() else 1)
         self.bytes_plot.setYRange(0, max(float(held.max(initial=0.0)) * 1.08, 1.0), padding=0)
         self.count_plot.setYRange(0, max(float(made.max(initial=0.0)) * 1.08, 4.0), padding=0)
-        axis = self.count_plot.getAxis("bottom")
-        axis.setLabel("seconds" if self.by_time.isChecked() else "step")
+        self.count_plot.getAxis("bottom").setLabel(self._bottom_label())
+
+    def _bottom_label(self) -> str:
+        if self.by_time.isChecked():
+            return "seconds"
+        eager, replayed = component_colour("KV cache"), self._good
+        return (
+            f"step &nbsp; <span style='color:{eager}'>▬</span> eager "
+            f"&nbsp; <span style='color:{replayed}'>▬</span> replayed"
+        )
 
     def _tell(self) -> None:
         now = self._snapshot
-        parts = [
-            f"<b>{now.allocations_last_step:,}</b> allocations in the last step",
-            f"held <b>{short_bytes(now.allocated_bytes)}</b>",
-            f"peak <b>{short_bytes(now.peak_bytes)}</b>",
-            f"kernels beside the plan <b>{figure_text(now.kernel_temporaries)}</b>",
-        ]
-        self._numbers.setText(" · ".join(parts) if now.sequence else "Nothing ran yet")
-        self._numbers.setToolTip(
-            f"held {exact_bytes(now.allocated_bytes)}\npeak {exact_bytes(now.peak_bytes)}\n"
-            f"uploads {now.uploads:,} ({exact_bytes(now.upload_bytes)})\n"
-            f"downloads {now.downloads:,} ({exact_bytes(now.download_bytes)})"
-        )
+        for name, (text, tip) in live_numbers(now).items():
+            self._values[name].setText(text)
+            self._values[name].setToolTip(tip)
+
+
+def live_numbers(now: SnapshotInfo) -> dict[str, tuple[str, str]]:
+    """The newest numbers: per name the text and its tooltip; dashes before anything ran."""
+    if not now.sequence:
+        return {name: ("–", "Nothing ran yet") for name, _ in NUMBERS}
+    moved = (
+        f"uploads {now.uploads:,} ({exact_bytes(now.upload_bytes)})\n"
+        f"downloads {now.downloads:,} ({exact_bytes(now.download_bytes)})"
+    )
+    beside = f"What kernels took beside the plan: {figure_tip(now.kernel_temporaries)}"
+    return {
+        "step": (f"{now.allocations_last_step:,}", f"Allocations in the last step\n{moved}"),
+        "held": (short_bytes(now.allocated_bytes), exact_bytes(now.allocated_bytes)),
+        "peak": (short_bytes(now.peak_bytes), exact_bytes(now.peak_bytes)),
+        "beside": (figure_text(now.kernel_temporaries), beside),
+    }
 
 
 def _faint(colour: QColor) -> QColor:

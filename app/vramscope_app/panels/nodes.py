@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from vramscope_app.models.node_model import NodeModel
+from vramscope_app.panels.share import ShareDelegate
 from vramscope_app.rows.columns import COLUMNS
 from vramscope_app.rows.nodes import EMPTY_TABLE, NodeTable
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from vramscope_app.look import Look
 
 SEARCH_MILLISECONDS = 120
+SHARED = frozenset({"weight_bytes", "output_bytes", "workspace_bytes"})
+"""Columns with a bar behind the bytes."""
 OPEN_ROWS = 400
 """A tree with fewer nodes than this is opened whole."""
 
@@ -47,6 +50,7 @@ class NodePanel(QWidget):
         self._search_action = self.search.addAction(
             look.icons.get("search", look.theme.muted), QLineEdit.ActionPosition.LeadingPosition
         )
+        self._shares = ShareDelegate(look.theme.accent, self)
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(SEARCH_MILLISECONDS)
@@ -60,6 +64,7 @@ class NodePanel(QWidget):
         self.search.setAccessibleName("Find nodes")
         self.phase.setObjectName("node_phase")
         self.phase.setAccessibleName("Phase")
+        self.phase.setVisible(False)
         self.phase.setToolTip("Prefill computes the whole prompt at once, decode one token")
         self.grouping.setObjectName("node_grouping")
         self.grouping.setCheckable(True)
@@ -105,6 +110,10 @@ class NodePanel(QWidget):
         for place, column in enumerate(COLUMNS):
             view.setColumnWidth(place, column.width * unit)
 
+        for place, column in enumerate(COLUMNS):
+            if column.key in SHARED:
+                view.setItemDelegateForColumn(place, self._shares)
+
     def _connect(self) -> None:
         self.search.textChanged.connect(self._typed)
         self._timer.timeout.connect(self._filter)
@@ -128,6 +137,7 @@ class NodePanel(QWidget):
     def set_look(self, look: Look) -> None:
         """Draws in another theme."""
         self.model.set_look(look)
+        self._shares.set_colour(look.theme.accent)
         self._search_action.setIcon(look.icons.get("search", look.theme.muted))
         self.grouping.setIcon(look.icons.get("tree"))
 

@@ -13,6 +13,7 @@ from vramscope_app.panels.bar import ComponentBar, Legend
 from vramscope_app.rows.bar import legend, measured_bar, plan_bar
 from vramscope_app.rows.tables import saves_text
 from vramscope_app.rows.verdict import death_message, failure_message, verdict_message
+from vramscope_app.text import plural
 
 if TYPE_CHECKING:
     from vramscope.messages.planning import SuggestionInfo
@@ -101,7 +102,7 @@ class Overview(QWidget):
             action.setData(dict(item.change))
             action.setEnabled(bool(item.change))
             self._menu.addAction(action)
-        self.suggestions.setText(f"{len(suggestions)} ways to save")
+        self.suggestions.setText(plural(len(suggestions), "suggestion"))
         self.suggestions.setVisible(bool(suggestions))
 
     def _jump(self) -> None:

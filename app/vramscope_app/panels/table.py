@@ -52,7 +52,7 @@ class TablePanel(QWidget):
         dress_table(self.view, name)
         unit = self.view.fontMetrics().averageCharWidth() + 1
         for column, heading in enumerate(headings):
-            self.view.setColumnWidth(column, heading.width * unit + 12)
+            self.view.setColumnWidth(column, max(heading.width, len(heading.title) + 2) * unit + 12)
         self._detail = QLabel()
         self._detail.setProperty("role", "muted")
         self._detail.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)

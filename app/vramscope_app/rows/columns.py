@@ -28,16 +28,16 @@ class NodeColumn:
 
 
 COLUMNS = (
-    NodeColumn("name", "Node", 38, "Scopes and nodes in the order in which they run"),
+    NodeColumn("name", "Node", 33, "Scopes and nodes in the order in which they run"),
     NodeColumn("operator", "Operator", 22, "The ONNX operator"),
-    NodeColumn("weight_bytes", "Weights", 10, "Stored weights that the node reads", right=True),
-    NodeColumn("output_bytes", "Output", 11, "Bytes of the node's outputs", right=True),
-    NodeColumn("workspace_bytes", "Workspace", 10, "Planned scratch; of a scope the largest", right=True),
+    NodeColumn("weight_bytes", "Weights", 11, "Stored weights that the node reads", right=True),
+    NodeColumn("output_bytes", "Output", 13, "Bytes of the node's outputs", right=True),
+    NodeColumn("workspace_bytes", "Workspace", 12, "Planned scratch; of a scope the largest", right=True),
     NodeColumn(
         "live_bytes", "Live", 10, "Arena bytes alive while the node runs; of a scope the most", right=True
     ),
-    NodeColumn("certainty", "Known as", 9, "How the output bytes are known: exact, bound or unknown"),
-    NodeColumn("path", "Path", 16, "After a capture: captured, or eager with the reason"),
+    NodeColumn("certainty", "Known as", 11, "How the output bytes are known: exact, bound or unknown"),
+    NodeColumn("path", "Path", 18, "After a capture: captured, or eager with the reason"),
     NodeColumn("kernel", "Kernel", 10, "host: own kernel; reference: onnx.reference; none: nothing runs it"),
     NodeColumn("output_shapes", "Output shapes", 40, "Shapes of the outputs; ≤ before a bounded extent"),
 )
@@ -57,6 +57,14 @@ class NodeView:
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     unknown: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """Per scope how many of its nodes have outputs of unknown size."""
+    peaks: Mapping[str, int] = field(default_factory=dict)
+    """Per column of bytes its largest value."""
+
+    def share(self, row: int, key: str) -> float:
+        """A node's bytes as a part of the column's largest, 0 to 1; 0 for a scope."""
+        if row < 0 or key not in BYTE_COLUMNS or not self.peaks[key]:
+            return 0.0
+        return max(self.table.number(key, row), 0) / self.peaks[key]
 
     def tone(self, row: int, key: str) -> str:
         """The tone of a node's cell."""
@@ -78,14 +86,26 @@ def view_of(table: NodeTable, *, grouped: bool, scopes: Scopes | None = None) ->
     totals = {key: group_totals(groups, table.integers(key), largest=key in LARGEST) for key in BYTE_COLUMNS}
     lost = (table.integers("output_bytes") == UNKNOWN).astype(np.int64)
     ones = np.ones(table.rows, np.int64)
-    return NodeView(table, groups, totals, group_totals(groups, ones), group_totals(groups, lost))
+    counts, unknown = group_totals(groups, ones), group_totals(groups, lost)
+    peaks = {key: int(table.integers(key).max(initial=0)) for key in BYTE_COLUMNS}
+    return NodeView(table, groups, totals, counts, unknown, peaks)
 
 
-def node_text(view: NodeView, row: int, key: str) -> str:
-    """What a node's cell shows."""
+def node_text(view: NodeView, row: int, key: str, *, short: bool) -> str:
+    """What a node's cell shows; a ``short`` name leaves out what the scope around it says already."""
     if key in BYTE_COLUMNS:
         return _bytes_text(view.table, row, key)
-    return view.table.text(key, row)
+    text = view.table.text(key, row)
+    return short_name(text, view.table.text("scope", row)) if short and key == "name" else text
+
+
+def short_name(name: str, scope: str) -> str:
+    """A node's name below its scope: ``/model/attn/MatMul`` in ``model/attn`` is ``MatMul``."""
+    parts = [part for part in scope.split("/") if part]
+    for lead in ("/" + "/".join(parts) + "/", "/".join(parts) + "/", ".".join(parts) + "."):
+        if parts and name.startswith(lead) and len(name) > len(lead):
+            return name[len(lead) :]
+    return name
 
 
 def _bytes_text(table: NodeTable, row: int, key: str) -> str:

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from vramscope.protocol import ErrorInfo
 
 AXIS_HEADINGS = (
-    Heading("Symbol", 26, "The name of the dimension in the model"),
+    Heading("Symbol", 24, "The name of the dimension in the model"),
     Heading("Low", 7, "The smallest extent", right=True),
-    Heading("Maximum", 10, "The largest extent; double-click or press F2 to declare one", right=True),
-    Heading("Known as", 9, "exact, bound, or refused"),
-    Heading("Because of", 13, "What bounds it"),
-    Heading("Source", 34),
-    Heading("Values", 7, "How many values have this dimension", right=True),
+    Heading("Maximum", 11, "The largest extent; double-click or press F2 to declare one", right=True),
+    Heading("Known as", 11, "exact, bound, or refused"),
+    Heading("Because of", 15, "What bounds it"),
+    Heading("Source", 32),
+    Heading("Values", 8, "How many values have this dimension", right=True),
     Heading("First node", 34),
 )
 COUNTER_HEADINGS = (
@@ -43,10 +43,10 @@ PROBLEM_HEADINGS = (
 )
 DECLINE_HEADINGS = (
     Heading("Node", 34, "Double-click or press Enter to show it in the tree"),
-    Heading("Operator", 16),
-    Heading("Seam", 28, "Why the node stands between two graphs"),
-    Heading("Reason", 60),
+    Heading("Reason", 46),
     Heading("What to do", 40),
+    Heading("Operator", 20),
+    Heading("Seam", 28, "Why the node stands between two graphs"),
 )
 SLOT_HEADINGS = (
     Heading("Graph slot", 10),
@@ -166,10 +166,10 @@ def decline_rows(declines: Sequence[DeclineInfo]) -> list[Row]:
             item.node,
             (
                 Cell(item.node or "the whole graph", item.node, "warning", icon="warning"),
-                Cell(item.operator),
-                Cell(item.seam, item.seam),
                 Cell(item.reason, item.reason),
                 Cell(item.remedy, item.remedy),
+                Cell(item.operator),
+                Cell(item.seam, item.seam),
             ),
             item.node,
             "\n".join(filter(None, (item.reason, item.remedy))),

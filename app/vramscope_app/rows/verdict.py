@@ -47,14 +47,15 @@ def _title(plan: PlanInfo) -> str:
 
 def _body(plan: PlanInfo) -> str:
     verdict = plan.verdict
-    parts = [f"context {plan.context:,}" if plan.context else "", f"needs {figure_text(verdict.needed)}"]
-    if verdict.available is not None:
-        parts.append(f"of {short_bytes(verdict.available)}")
+    card = f" of {short_bytes(verdict.available)}" if verdict.available is not None else ""
+    parts = [f"needs {figure_text(verdict.needed)}{card}"]
     if verdict.headroom is not None:
         word = "short" if verdict.headroom < 0 else "to spare"
         parts.append(f"{short_bytes(abs(verdict.headroom))} {word}")
+    if plan.context:
+        parts.append(f"context {plan.context:,}")
     if verdict.largest_context is not None:
-        parts.append(f"largest context {verdict.largest_context:,}")
+        parts.append(f"largest {verdict.largest_context:,}")
     if verdict.largest_batch is not None:
         parts.append(f"largest batch {verdict.largest_batch:,}")
     if verdict.blame:

@@ -54,7 +54,7 @@ def build_decoder(
     graph = write_decoder(config, precision_named(precision, config), variation)
     filling = Filling("none", None)
     if weights is not None:
-        filling = Filling(f"seed {weights}", random_fill(weights, config.initializer_range))
+        filling = Filling(f"seed {weights}", random_fill(weights, config.initializer_range, cancel))
     report = write_folder(
         out, graph, config.architecture, precision, filling, progress=progress, cancel=cancel
     )

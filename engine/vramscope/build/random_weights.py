@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from vramscope.build.quantize import quantize_q4, quantize_q8
 from vramscope.build.rope import angles
 from vramscope.build.weights import PIECE_ELEMENTS, Storage, WeightKind, stored
+from vramscope.build.work import Cancel, never
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,24 +21,44 @@ if TYPE_CHECKING:
     from vramscope.build.weights import Fill, Piece, TensorSpec, Weight
     from vramscope.graph.model import Array
 
+    Floats: TypeAlias = npt.NDArray[np.float32]
+
 TILE = 512
 """Rows and columns of a tile; each has a generator of its own, seeded by (seed, name, tile row, column)."""
 
 
-def random_fill(seed: int, deviation: float) -> Fill:
+def random_fill(seed: int, deviation: float, cancel: Cancel = never) -> Fill:
     """Weights of one seed: normal(0, ``deviation``); norm weights are 1 + such a number.
 
     ``PCG64`` under ``SeedSequence([seed, crc32(name), tile row, tile column])`` draws float64 normals, which
     are rounded to float32 once: the same model in every precision and on every machine. ``deviation`` is
-    the configuration's ``initializer_range`` (Hugging Face's default is 0.02).
+    the configuration's ``initializer_range`` (Hugging Face's default is 0.02). ``cancel`` is asked at every
+    tile.
     """
+    draw = _Draw(seed, deviation, cancel)
 
     def fill(weight: Weight) -> Iterator[Piece]:
         if weight.kind in (WeightKind.COSINE, WeightKind.SINE):
             return table_pieces(weight)
-        return _weight_pieces(weight, seed, deviation)
+        return _dense_pieces(weight, draw) if weight.storage is Storage.DENSE else _coded_pieces(weight, draw)
 
     return fill
+
+
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """What every tile is drawn from, and whom to ask before."""
+
+    seed: int
+    deviation: float
+    cancel: Cancel
+
+    def tile(self, weight: Weight, row: int, column: int) -> Floats:
+        self.cancel()
+        shape = (min(TILE, weight.rows - row * TILE), min(TILE, weight.columns - column * TILE))
+        sequence = np.random.SeedSequence([self.seed, zlib.crc32(weight.name.encode()), row, column])
+        drawn = np.random.Generator(np.random.PCG64(sequence)).standard_normal(shape)
+        return (drawn * self.deviation).astype(np.float32)
 
 
 def table_pieces(weight: Weight) -> Iterator[Piece]:
@@ -51,47 +73,43 @@ def table_pieces(weight: Weight) -> Iterator[Piece]:
         yield spec, first * weight.columns * values.itemsize, values
 
 
-def _weight_pieces(weight: Weight, seed: int, deviation: float) -> Iterator[Piece]:
-    if weight.storage is not Storage.DENSE:
-        yield from _quantized_pieces(weight, seed, deviation)
-        return
+def _dense_pieces(weight: Weight, draw: _Draw) -> Iterator[Piece]:
+    """The stored matrix from top to bottom, about PIECE_ELEMENTS at a time."""
     (spec,) = weight.tensors
     offset = 0
-    for band in _dense_bands(weight, seed, deviation):
-        values = stored(band + 1 if weight.kind is WeightKind.NORM else band, spec)
+    for part in _columns(weight, draw) if weight.kind is WeightKind.LINEAR else _rows(weight, draw):
+        values = stored(part + 1 if weight.kind is WeightKind.NORM else part, spec)
         yield spec, offset, values
         offset += values.nbytes
 
 
-def _dense_bands(weight: Weight, seed: int, deviation: float) -> Iterator[npt.NDArray[np.float32]]:
-    """Consecutive parts of the stored matrix, TILE stored rows at a time."""
-    tile_rows, tile_columns = -(-weight.rows // TILE), -(-weight.columns // TILE)
-    if weight.kind is WeightKind.LINEAR:
-        for column in range(tile_columns):
-            tiles = [_tile(weight, seed, deviation, (row, column)).T for row in range(tile_rows)]
-            yield np.concatenate(tiles, axis=1)
-        return
-    for row in range(tile_rows):
-        yield _row_band(weight, seed, deviation, row)
+def _coded_pieces(weight: Weight, draw: _Draw) -> Iterator[Piece]:
+    first = 0
+    for part in _rows(weight, draw):
+        coded: tuple[Array, ...] = quantize_q4(part) if weight.storage is Storage.Q4 else quantize_q8(part)
+        yield from row_pieces(weight.tensors, coded, first)
+        first += len(part)
 
 
-def _row_band(weight: Weight, seed: int, deviation: float, row: int) -> npt.NDArray[np.float32]:
+def _rows(weight: Weight, draw: _Draw) -> Iterator[Floats]:
+    """Consecutive rows of the [rows, columns] matrix."""
     columns = range(-(-weight.columns // TILE))
-    return np.concatenate([_tile(weight, seed, deviation, (row, column)) for column in columns], axis=1)
-
-
-def _tile(weight: Weight, seed: int, deviation: float, at: tuple[int, int]) -> npt.NDArray[np.float32]:
-    shape = (min(TILE, weight.rows - at[0] * TILE), min(TILE, weight.columns - at[1] * TILE))
-    sequence = np.random.SeedSequence([seed, zlib.crc32(weight.name.encode()), *at])
-    drawn = np.random.Generator(np.random.PCG64(sequence)).standard_normal(shape)
-    return (drawn * deviation).astype(np.float32)
-
-
-def _quantized_pieces(weight: Weight, seed: int, deviation: float) -> Iterator[Piece]:
     for row in range(-(-weight.rows // TILE)):
-        band = _row_band(weight, seed, deviation, row)
-        parts: tuple[Array, ...] = quantize_q4(band) if weight.storage is Storage.Q4 else quantize_q8(band)
-        yield from row_pieces(weight.tensors, parts, row * TILE)
+        yield from _slices([draw.tile(weight, row, column) for column in columns])
+
+
+def _columns(weight: Weight, draw: _Draw) -> Iterator[Floats]:
+    """Consecutive columns of the matrix, as the rows of its transpose: MatMul's layout."""
+    rows = range(-(-weight.rows // TILE))
+    for column in range(-(-weight.columns // TILE)):
+        yield from _slices([draw.tile(weight, row, column).T for row in rows])
+
+
+def _slices(tiles: list[Floats]) -> Iterator[Floats]:
+    """Tiles that stand side by side, joined a few rows at a time."""
+    count = max(1, PIECE_ELEMENTS // sum(tile.shape[1] for tile in tiles))
+    for first in range(0, len(tiles[0]), count):
+        yield np.concatenate([tile[first : first + count] for tile in tiles], axis=1)
 
 
 def row_pieces(specs: tuple[TensorSpec, ...], parts: tuple[Array, ...], first_row: int) -> Iterator[Piece]:

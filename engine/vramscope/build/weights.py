@@ -24,7 +24,7 @@ ALIGNMENT = 4096
 BLOCK = 32
 """Input features that share one scale in the quantised storages."""
 
-PIECE_ELEMENTS = 1 << 22
+PIECE_ELEMENTS = 1 << 21
 """About how many elements a fill makes at a time: bounds memory and the time between two cancel checks."""
 
 

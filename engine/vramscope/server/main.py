@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -39,7 +40,13 @@ def serve() -> int:
     else:
         # A Ctrl-C meant for the window reaches its child too; the window decides when the child ends.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    return Server(claim_stdout()).run(0)
+    server = Server(claim_stdout())
+    code = server.run(0)
+    if not server.ended:
+        # The device thread is inside a library; tearing the interpreter down under it could crash.
+        sys.stderr.flush()
+        os._exit(code)
+    return code
 
 
 class Server:
@@ -51,6 +58,8 @@ class Server:
         self._jobs = JobQueue()
         self._worker = Worker(self._jobs, self._outbox)
         self._stopping = False
+        self.ended = False
+        """Whether the device thread has come to its end."""
 
     def run(self, source: int) -> int:
         """Reads frames from the file descriptor ``source`` until it ends."""
@@ -64,7 +73,7 @@ class Server:
             code = 2
         finally:
             self._jobs.close()
-            self._worker.join(STOP_TIMEOUT)
+            self.ended = self._worker.join(STOP_TIMEOUT)
             self._outbox.close()
         return code
 

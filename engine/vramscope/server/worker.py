@@ -90,16 +90,22 @@ class Worker:
         self._started = monotonic()
         self.snapshot = EMPTY_SNAPSHOT
         """The newest snapshot; read by the reader's thread, replaced as a whole."""
+        self._imported = threading.Event()
         self._thread = threading.Thread(target=self._work, name="device", daemon=True)
         self._thread.start()
 
-    def join(self, timeout: float) -> None:
-        """Waits for the thread to end; the queue must be closed before."""
-        self._thread.join(timeout)
+    def join(self, timeout: float) -> bool:
+        """Waits for the thread to end, which holds nothing while it still imports; whether it did.
+
+        The queue must be closed before.
+        """
+        self._thread.join(timeout if self._imported.is_set() else 0)
+        return not self._thread.is_alive()
 
     def _work(self) -> None:
         engine = Engine()
         import_engine()
+        self._imported.set()
         while (job := self._jobs.take()) is not None:
             try:
                 self._answer(engine, job)

@@ -29,8 +29,8 @@ FEW_ROWS = 4
 class Prepare(Protocol):
     """Turns a tile of raw queries [kv, group, rows, D] into the ones to use, in place."""
 
-    def __call__(self, tile: Array, start: int, spare: Array) -> None:
-        """``start``: position of the tile's first row; ``spare``: flat memory of the tile's size."""
+    def __call__(self, tile: Array, head: int, start: int, spare: Array) -> None:
+        """``head``, ``start``: the tile's first head and row; ``spare``: flat memory of its size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,9 @@ class Problem:
         left: keys before the own position that are seen; None: all.
         right: keys after the own position that are seen; None: all.
         softcap: c of ``c·tanh(s/c)``; 0: none.
-        biases: [kv, group, S, absolute key] each, bool (False hides) or additive.
+        biases: [kv, group, S, absolute key] each: bool (False hides), float (added), or integer (where it
+            is 0, ``soft_mask`` is added).
+        soft_mask: the finite number that an integer mask adds to hidden keys.
         sink: [kv, group, 1, 1] logits that only enlarge the denominator.
         prepare: norm and rotation of the queries.
         raw: scores to hand out.
@@ -87,6 +89,7 @@ class Problem:
     right: int | None = None
     softcap: float = 0.0
     biases: tuple[Array, ...] = ()
+    soft_mask: float = -10000.0
     sink: Array | None = None
     prepare: Prepare | None = None
     raw: RawScores | None = None
@@ -166,7 +169,7 @@ def _query_tile(problem: Problem, tile: _Tile, scratch: Scratch) -> Array:
         np.multiply(raw, target.dtype.type(problem.scale), out=target, casting="unsafe")
         return target
     np.copyto(target, raw, casting="unsafe")
-    problem.prepare(target, tile.s0, scratch.outputs)
+    problem.prepare(target, tile.h0, tile.s0, scratch.outputs)
     np.multiply(target, target.dtype.type(problem.scale), out=target)
     return target
 
@@ -216,7 +219,7 @@ def _shape_scores(problem: Problem, tile: _Tile, scores: Array) -> None:
     _hand_out(problem, tile, scores, stage=1)
     first = problem.base + tile.lo
     for bias in problem.biases:
-        _add_bias(scores, tile.cut(bias)[..., first : first + scores.shape[3]])
+        _add_bias(scores, tile.cut(bias)[..., first : first + scores.shape[3]], problem.soft_mask)
     _hide(problem, tile, scores)
     _hand_out(problem, tile, scores, stage=2)
 
@@ -227,9 +230,11 @@ def _hand_out(problem: Problem, tile: _Tile, scores: Array, *, stage: int) -> No
         np.copyto(tile.cut(raw.target)[..., tile.lo : tile.hi], scores, casting="unsafe")
 
 
-def _add_bias(scores: Array, bias: Array) -> None:
+def _add_bias(scores: Array, bias: Array, soft: float) -> None:
     if bias.dtype == np.bool_:
         np.copyto(scores, -np.inf, where=np.logical_not(bias))
+    elif bias.dtype.kind in "iu":
+        np.add(scores, scores.dtype.type(soft), out=scores, where=np.equal(bias, 0))
     else:
         np.add(scores, bias, out=scores, casting="unsafe")
 

@@ -154,7 +154,7 @@ def _store_rows(stored: Stored, row: int, raw: Array, prepare: Prepare | None, s
         tile = scratch.queries[: part.size].reshape(part.shape)
         np.copyto(tile, part, casting="unsafe")
         if prepare is not None:
-            prepare(tile, start, scratch.outputs)
+            prepare(tile, 0, start, scratch.outputs)
         write_rows(stored, row + start, tile)
 
 

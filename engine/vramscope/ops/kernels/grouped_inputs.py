@@ -82,7 +82,8 @@ class _Prepared:
     norm: _Norm | None
     rotation: Rotation | None
 
-    def __call__(self, tile: Array, start: int, spare: Array) -> None:
+    def __call__(self, tile: Array, head: int, start: int, spare: Array) -> None:
+        del head
         if self.norm is not None:
             squares = np.multiply(tile, tile, out=spare[: tile.size].reshape(tile.shape))
             mean = np.mean(squares, axis=-1, keepdims=True)

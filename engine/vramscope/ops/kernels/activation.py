@@ -175,7 +175,9 @@ def row_kernel(function: Callable[[Values, Array], None]) -> Kernel:
             axis = axis_of(call, call.node.integer("axis", -1), source.ndim)
             _along(function, source, out, axis)
         else:
-            _flattened(function, source, out, axis_of(call, call.node.integer("axis", 1), source.ndim + 1))
+            axis = call.node.integer("axis", 1)
+            axis = axis_of(call, axis, source.ndim if axis < 0 else source.ndim + 1)
+            _flattened(function, source, out, axis)
 
     return kernel
 

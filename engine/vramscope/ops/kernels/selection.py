@@ -125,6 +125,8 @@ SPECS: tuple[OpSpec, ...] = (
     OpSpec("", "NonZero", non_zero, data_dependent=True, capture_refusal=_DATA_DEPENDENT),
     OpSpec("", "Compress", compress, data_dependent=True, capture_refusal=_DATA_DEPENDENT),
     OpSpec("", "Unique", unique, data_dependent=True, capture_refusal=_DATA_DEPENDENT),
+    OpSpec("", "NonMaxSuppression", data_dependent=True, capture_refusal=_DATA_DEPENDENT),
+    OpSpec("", "StringSplit", data_dependent=True, capture_refusal=_DATA_DEPENDENT),
     OpSpec("", "DepthToSpace", depth_to_space),
     OpSpec("", "SpaceToDepth", space_to_depth),
     OpSpec("", "ReverseSequence", reverse_sequence),

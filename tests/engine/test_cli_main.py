@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vramscope.cli import doors
+from vramscope.cli import doors, screen
 from vramscope.cli import main as cli
 from vramscope.cli.complaints import complain, error_text
 from vramscope.cli.parser import build_parser
-from vramscope.cli.screen import Meter
 from vramscope.errors import CancelledError, InputError, UnboundedAxisError, VramscopeError
 from vramscope.server.failures import error_info
 
@@ -146,14 +145,17 @@ def test_a_defect_keeps_its_traceback() -> None:
     assert "test_cli_main" in error_text(info)
 
 
-def test_progress_says_each_stage_once_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    meter = Meter()
-    for done in range(5):
-        meter("load", done, 5)
-    meter("plan", 0, 0)
+def test_only_slow_stages_are_told_where_there_is_no_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter((0.0, 0.1, 0.2, 5.0, 5.5, 7.5))
+    monkeypatch.setattr(screen, "monotonic", lambda: next(clock))
+    meter = screen.Meter()
+    for stage, done in (("read", 0), ("read", 9), ("load", 0), ("load", 50), ("load", 60), ("load", 100)):
+        meter(stage, done, 100)
     meter.clear()
     captured = capsys.readouterr()
-    assert captured.err.splitlines() == ["load …", "plan …"]
+    assert captured.err.splitlines() == ["load 50 % …", "load 100 % …"]
     assert captured.out == ""
 
 

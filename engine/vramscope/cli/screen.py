@@ -41,17 +41,27 @@ def table(
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    made = Table(
+        title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False
+    )
     for index, heading in enumerate(headings):
         numeric = str(index) in right
         made.add_column(heading, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
     for row in rows:
         made.add_row(*(Text(cell) for cell in row))
     out.print(made)
+    out.print()
+
+
+REFRESH = 0.1
+"""Seconds between two looks of the progress line on a terminal."""
+
+PATIENCE = 2.0
+"""Seconds after which a stage is worth a line where there is no terminal."""
 
 
 class Meter:
-    """One line of progress on standard error: rewritten on a terminal, once a stage elsewhere."""
+    """One line of progress on standard error: rewritten on a terminal; elsewhere a line a slow stage."""
 
     def __init__(self) -> None:
         """Starts with nothing shown."""
@@ -61,19 +71,16 @@ class Meter:
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Shows how far ``stage`` is."""
-        if self._live:
-            self._rewrite(stage, done, total)
-        elif stage != self._stage:
-            print(f"{stage} …", file=sys.stderr)
-        self._stage = stage
-
-    def _rewrite(self, stage: str, done: int, total: int) -> None:
-        now = monotonic()
-        if stage == self._stage and now - self._shown < 0.1 and done != total:
-            return
-        self._shown = now
+        now, new = monotonic(), stage != self._stage
+        if new:
+            self._stage, self._shown = stage, now
         share = f" {100 * done // total} %" if total else ""
-        print(f"\r\x1b[K{stage}{share}", end="", file=sys.stderr, flush=True)
+        if self._live and (new or done == total or now - self._shown >= REFRESH):
+            self._shown = now
+            print(f"\r\x1b[K{stage}{share}", end="", file=sys.stderr, flush=True)
+        elif not self._live and now - self._shown >= PATIENCE:
+            self._shown = now
+            print(f"{stage}{share} …", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
         """Takes the line away before other output."""

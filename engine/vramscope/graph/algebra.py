@@ -13,7 +13,7 @@ from vramscope.graph.expr import Apply, Operator, Symbol
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from vramscope.graph.expr import Dim, Shape
+    from vramscope.graph.expr import Dim
 
 Monomial: TypeAlias = "tuple[Symbol | Apply, ...]"
 Polynomial: TypeAlias = "dict[Monomial, int]"
@@ -100,11 +100,6 @@ def substitute(dim: Dim, replacements: Mapping[str, Dim]) -> Dim:
     if isinstance(dim, Symbol):
         return replacements.get(dim.name, dim)
     return apply(dim.operator, tuple(substitute(argument, replacements) for argument in dim.arguments))
-
-
-def substitute_shape(shape: Shape | None, replacements: Mapping[str, Dim]) -> Shape | None:
-    """Every dimension of ``shape`` through :func:`substitute`."""
-    return None if shape is None else tuple(substitute(dim, replacements) for dim in shape)
 
 
 def apply(operator: Operator, arguments: tuple[Dim, ...]) -> Dim:

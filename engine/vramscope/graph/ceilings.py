@@ -71,7 +71,15 @@ def ceiling(
     found = None if rule is None else rule(_Question(node, output, axis, table, elements))
     if found is not None:
         return found
-    return Ceiling(None, f"{node.op_type} takes this extent from data that is not known before it runs")
+    return Ceiling(None, data_dependent(node))
+
+
+def data_dependent(node: ir.Node) -> str:
+    """Why nothing is known about an extent of ``node``'s output."""
+    for value in node.inputs:
+        if value is not None and value.shape is None:
+            return f"the shape of {value.name!r}, which {node.op_type} reads, is not known"
+    return f"{node.op_type} takes this extent from data that is not known before it runs"
 
 
 def _non_zero(question: _Question) -> Ceiling | None:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from vramscope.graph.algebra import substitute_shape
 from vramscope.graph.attributes import attribute_values, constant_source
 from vramscope.graph.expr import free_symbols
 from vramscope.graph.model import ABSENT, Minted, Node, Program, Step, Value, ValueKind
 from vramscope.graph.scopes import NodeNames, scope_of
 from vramscope.graph.sources import element_type
-from vramscope.graph.walk import bodies_of, domain_of, live_nodes
+from vramscope.graph.walk import bodies_of, domain_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,6 +38,7 @@ class Compilation:
     table: SymbolTable
     files: ExternalFiles
     minted: Mapping[str, Minted]
+    live_in: Callable[[ir.Graph], list[ir.Node]]
     tick: Callable[[int], None]
     names: NodeNames = field(default_factory=NodeNames)
     nodes: int = 0
@@ -71,7 +71,7 @@ def _compile(graph: ir.Graph, builder: _Builder, *, ahead: bool) -> Program:
         for value in graph.inputs
         if id(value) not in builder.shared.sources
     ]
-    live = live_nodes(graph)
+    live = builder.shared.live_in(graph)
     builder.shared.removed += len(graph) - len(live)
     builder.own = {id(value) for node in live for value in node.outputs}
     builder.own.update(id(value) for value in graph.initializers.values())
@@ -118,7 +118,7 @@ def _shape(value: ir.Value, table: SymbolTable) -> Shape | None:
         return None
     dims = [table.read(dim) for dim in value.shape]
     known = tuple(dim for dim in dims if dim is not None)
-    return substitute_shape(known, table.replaced) if len(known) == len(dims) else None
+    return known if len(known) == len(dims) else None
 
 
 def _add_weight(value: ir.Value, source: WeightSource, builder: _Builder) -> int:

@@ -49,13 +49,15 @@ def decoder_contract(program: Program, origin: Origin) -> tuple[DecoderContract 
 
     A decoder takes token ids, has at least one KV pair and gives logits.
     """
-    links = link(program)
     feeds = _feeds(program, origin.settings)
+    if Feed.TOKENS not in feeds.values():
+        return None, ()
+    links = link(program)
     masks = tuple(key for key, feed in feeds.items() if feed is Feed.MASK)
     pairs, notes = find_pairs(program, links, masks, _head_facts(origin.settings))
     feeds = {**feeds, **_structural_feeds(program, pairs, feeds)}
     logits = _logits(program, pairs, origin.settings)
-    if not pairs or logits is None or Feed.TOKENS not in feeds.values():
+    if not pairs or logits is None:
         return None, notes
     return _assemble(program, links, feeds, pairs, logits, origin), notes
 

@@ -46,7 +46,8 @@ class Apply:
     def __str__(self) -> str:
         if self.operator in (Operator.MIN, Operator.MAX):
             return f"{self.operator.value}({', '.join(str(a) for a in self.arguments)})"
-        return f" {self.operator.value} ".join(_grouped(a) for a in self.arguments)
+        text = f" {self.operator.value} ".join(_grouped(a) for a in self.arguments)
+        return text.replace("+ -", "- ")
 
 
 Expr: TypeAlias = Symbol | Apply

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import onnx_ir as ir
 from onnx_shape_inference import registry
 
-from vramscope.graph.walk import domain_of, input_of, integer_attribute
+from vramscope.graph.walk import bodies_of, domain_of, input_of, integer_attribute
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -195,7 +195,25 @@ def _fused_gemm(context: ShapeInferenceContext, node: ir.Node) -> None:
     _default("Gemm")(context, node)
 
 
+def _if(context: ShapeInferenceContext, node: ir.Node) -> None:
+    """Both branches merged, or the branch that is taken where the condition is known before anything runs."""
+    condition = input_of(node, 0)
+    known = None if condition is None else context.get_symbolic_value(condition)
+    taken = (
+        {1: "then_branch", 0: "else_branch"}.get(known[0]) if known and isinstance(known[0], int) else None
+    )
+    body = next((graph for name, graph in bodies_of(node) if name == taken), None)
+    library = registry.get("", "If", version=_DEFAULT_VERSION)
+    if body is None and library is not None:
+        library(context, node)
+        return
+    for output, value in zip(node.outputs, body.outputs if body is not None else (), strict=False):
+        output.type = value.type
+        output.shape = value.shape
+
+
 _RULES: Mapping[tuple[str, str], Rule] = {
+    ("", "If"): _if,
     (_MICROSOFT, "GroupQueryAttention"): _grouped_attention,
     (_MICROSOFT, "SkipSimplifiedLayerNormalization"): _skip_normalization,
     (_MICROSOFT, "SkipLayerNormalization"): _skip_normalization,

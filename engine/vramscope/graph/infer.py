@@ -14,8 +14,9 @@ import onnx_ir as ir
 from onnx_shape_inference import ShapeInferenceContext, ShapeInferenceError, registry
 
 from vramscope.errors import ModelGraphError
-from vramscope.graph.ceilings import ceiling, shape_of
+from vramscope.graph.ceilings import ceiling, data_dependent, shape_of
 from vramscope.graph.expr import Symbol, free_symbols
+from vramscope.graph.folding import fold_small
 from vramscope.graph.handlers import head_size, rule_for
 from vramscope.graph.loops import bind_body, forget, generalise, settle_carried
 from vramscope.graph.model import Minted
@@ -45,9 +46,17 @@ class Inference:
     minted: dict[str, Minted] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     unknown: dict[str, str] = field(default_factory=dict)
+    ranks: list[str] = field(default_factory=list)
     places: dict[tuple[int, int], str] = field(default_factory=dict)
     done: int = 0
     seen: set[str] = field(default_factory=set)
+    live: dict[int, list[ir.Node]] = field(default_factory=dict)
+
+    def live_in(self, graph: ir.Graph) -> list[ir.Node]:
+        """The live nodes of a graph, found once."""
+        if id(graph) not in self.live:
+            self.live[id(graph)] = live_nodes(graph)
+        return self.live[id(graph)]
 
 
 def infer_shapes(
@@ -83,7 +92,7 @@ def _put_aside(part: ir.Graph, main: ir.Graph, state: Inference) -> None:
 
 
 def _process(graph: ir.Graph, state: Inference, *, inner: bool) -> None:
-    for node in live_nodes(graph):
+    for node in state.live_in(graph):
         _infer_bodies(node, state)
         _infer_node(node, state, inner=inner)
         state.done += 1
@@ -125,6 +134,7 @@ def _apply(
     try:
         rule(state.context, node)
         follow_values(state.context, node)
+        fold_small(node)
         settle_carried(node)
     except ShapeInferenceError as error:
         if domain_of(node) == "" and not inner:
@@ -142,6 +152,7 @@ def _settle(node: ir.Node, index: int, value: ir.Value, state: Inference) -> Non
     declared = state.declared.get(id(value))
     if value.shape is None:
         if declared is None:
+            _note_unknown_rank(node, value, state)
             return
         value.shape = ir.Shape([_adopted(dim, state) for dim in declared])
     elif declared is not None:
@@ -149,6 +160,15 @@ def _settle(node: ir.Node, index: int, value: ir.Value, state: Inference) -> Non
     for axis, dim in enumerate(value.shape):
         if isinstance(dim, ir.SymbolicDim) and (dim.value is None or dim.value not in state.seen):
             _register(node, index, value, axis, state)
+
+
+def _note_unknown_rank(node: ir.Node, value: ir.Value, state: Inference) -> None:
+    if value.type is not None and not isinstance(value.type, ir.TensorType):
+        return
+    reason = data_dependent(node)
+    if node.op_type == "If":
+        reason = "the branches of the If give different ranks"
+    state.ranks.append(f"{value.name!r} of node {node_title(node)}: {reason}")
 
 
 def _adopted(dim: Dim | None, state: Inference) -> int | ir.SymbolicDim:
@@ -170,7 +190,8 @@ def _reconcile(node: ir.Node, value: ir.Value, declared: tuple[Dim | None, ...],
                 f"{value.name!r} declares {said} on axis {axis}; {node_title(node)} gives {inferred}"
             )
         dims.append(_better(inferred, said, state))
-    value.shape = ir.Shape(dims)
+    if dims != list(shape):
+        value.shape = ir.Shape(dims)
 
 
 def _better(inferred: int | ir.SymbolicDim, said: Dim | None, state: Inference) -> int | ir.SymbolicDim:
@@ -210,8 +231,7 @@ def _register(node: ir.Node, index: int, value: ir.Value, axis: int, state: Infe
         _record(text, value, axis, node, bound.dim, bound.reason, state)
     for name in fresh:
         if name not in state.table.meaning:
-            reason = f"{node.op_type} takes it from data that is not known before it runs"
-            _record(name, value, axis, node, None, reason, state)
+            _record(name, value, axis, node, None, data_dependent(node), state)
     state.seen.add(text)
     if state.table.read(ir.SymbolicDim(text)) is None:
         _opaque(node, value, axis, text, state)

@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from vramscope.graph.locate import Located
     from vramscope.graph.model import WeightSource
 
-_VALUE_BYTES = 4_096
-"""Integer tensors up to this size may be shape arithmetic, which inference has to read."""
+_VISIBLE_BYTES = MappingProxyType(
+    {ElementType.INT64: 4_096, ElementType.INT32: 4_096, ElementType.BOOL: 4_096, ElementType.FLOAT: 64}
+)
+"""Tensors up to this size may be shape arithmetic (float: the scales of a Resize), which inference reads."""
 
 
 def no_progress(stage: str, done: int, total: int) -> None:
@@ -134,8 +136,7 @@ def _sources(model: ir.Model, files: ExternalFiles, opening: _Opening) -> dict[i
 
 def _visible(name: str, tensor: ir.TensorProtocol, source: WeightSource) -> ir.TensorProtocol | None:
     """What inference may look at: shape arithmetic, which is small and integer, and nothing else."""
-    integer = source.dtype in (ElementType.INT64, ElementType.INT32, ElementType.BOOL, ElementType.FLOAT)
-    if source.size > _VALUE_BYTES or not integer:
+    if source.size > _VISIBLE_BYTES.get(source.dtype, 0):
         return None
     return tensor if source.file is None else ir.Tensor(read_weight(source), name=name)
 
@@ -154,6 +155,7 @@ def _compiled(
         state.table,
         files,
         state.minted,
+        state.live_in,
         lambda done: opening.report("compile", done, opening.nodes),
     )
     program = compile_graph(model.graph, shared)
@@ -179,6 +181,8 @@ def _remarks(shared: Compilation, state: Inference) -> list[str]:
         "declares, and running needs a kernel or a function for it"
         for operator, node in state.unknown.items()
     ]
+    if state.ranks:
+        remarks.append(f"{len(state.ranks)} values have no known rank; the first is {state.ranks[0]}")
     if shared.names.problem():
         remarks.append(shared.names.problem())
     if shared.removed:

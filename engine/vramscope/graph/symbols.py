@@ -32,7 +32,7 @@ class SymbolTable:
     safe: dict[str, str] = field(default_factory=dict)
     meaning: dict[str, Dim] = field(default_factory=dict)
     declared: frozenset[str] = frozenset()
-    replaced: dict[str, Dim] = field(default_factory=dict)
+    spellings: dict[Dim, str] = field(default_factory=dict)
     _read: dict[str, Dim | None] = field(default_factory=dict)
 
     def fresh(self, wanted: str) -> str:
@@ -120,7 +120,9 @@ def declared_dim(table: SymbolTable, text: str) -> Dim:
         return Symbol(text)
     if isinstance(dim, int | Symbol):
         return Symbol(text)
-    return dim if free_symbols(dim) <= table.declared else Symbol(str(dim))
+    if free_symbols(dim) <= table.declared:
+        return dim
+    return Symbol(table.spellings.setdefault(dim, text))
 
 
 def declared_shape(table: SymbolTable, shape: ir.Shape | None) -> tuple[Dim | None, ...] | None:

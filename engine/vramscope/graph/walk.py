@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 
 def domain_of(node: ir.Node) -> str:
@@ -15,11 +15,12 @@ def domain_of(node: ir.Node) -> str:
     return "" if node.domain == "ai.onnx" else node.domain
 
 
-def bodies_of(node: ir.Node) -> Iterator[tuple[str, ir.Graph]]:
+def bodies_of(node: ir.Node) -> Sequence[tuple[str, ir.Graph]]:
     """Control-flow bodies of ``node`` in attribute order."""
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH:
-            yield attribute.name, attribute.as_graph()
+    if not node.attributes:
+        return ()
+    graphs = [item for item in node.attributes.values() if item.type == ir.AttributeType.GRAPH]
+    return [(item.name, item.as_graph()) for item in graphs]
 
 
 def graphs_of(graph: ir.Graph) -> Iterator[ir.Graph]:
@@ -45,7 +46,8 @@ def live_nodes(graph: ir.Graph) -> list[ir.Node]:
     live: list[ir.Node] = []
     for node in reversed(graph):
         if any(id(output) in needed for output in node.outputs):
-            needed.update(id(value) for value in reads_of(node))
+            reads = reads_of(node) if bodies_of(node) else node.inputs
+            needed.update(id(value) for value in reads)
             live.append(node)
     live.reverse()
     return live

@@ -117,15 +117,19 @@ def convolve(
     *,
     convert: bool,
     fill: Callable[[Array, Values], None] | None = None,
+    shift: Callable[[Values], None] | None = None,
 ) -> None:
     """The convolution of every image of ``arrays`` (X, W, Y); ``finish`` gets each image's [M, output].
 
-    ``fill`` writes an image into the padded region (by default with zeros around it).
+    ``fill`` writes an image into the padded region (by default with zeros around it); ``shift`` changes the
+    converted weight in place.
     """
     source, weight, out = arrays
     if convert:
         wide = region("weight", weight.shape)
         np.copyto(wide, weight, casting="unsafe")
+        if shift is not None:
+            shift(wide)
         weight = wide
     depthwise = is_depthwise(node, source.shape, weight.shape)
     for image, target in zip(source, out, strict=True):

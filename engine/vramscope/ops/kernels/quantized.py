@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vramscope.ops.kernels import dequantize, gather_quantized, nbits
+from vramscope.ops.kernels import (
+    dequantize,
+    gather_quantized,
+    integer_convolution,
+    integer_products,
+    nbits,
+    quantize,
+)
 
 if TYPE_CHECKING:
     from vramscope.ops.spec import OpSpec
 
-SPECS: tuple[OpSpec, ...] = (*nbits.SPECS, *gather_quantized.SPECS, *dequantize.SPECS)
+SPECS: tuple[OpSpec, ...] = (
+    *nbits.SPECS,
+    *gather_quantized.SPECS,
+    *dequantize.SPECS,
+    *quantize.SPECS,
+    *integer_products.SPECS,
+    *integer_convolution.SPECS,
+)

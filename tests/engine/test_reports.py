@@ -93,7 +93,8 @@ def test_the_plan_becomes_a_message() -> None:
     assert info.verdict.kind == "cannot be planned"
     assert next(item.name for item in info.components) == "weights"
     assert info.components[-1].figure == BytesFigure(bytes=None, certainty="unknown")
-    assert info.phases[0].peak_node == "b"
+    assert [(phase.arena_bytes, phase.peak_node) for phase in info.phases] == [(-1, ""), (512, "")]
+    assert [phase.peak_node for phase in infos()[1].phases] == ["b", ""]
     assert info.suggestions[0].change == {"context": 128}
     severities = [(item.severity, item.node) for item in info.problems]
     assert severities == [("error", HOSTILE), ("warning", ""), ("note", "")]

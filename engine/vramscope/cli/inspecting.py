@@ -10,9 +10,9 @@ import msgspec
 from vramscope.cli import screen
 from vramscope.cli.session import open_model
 from vramscope.messages.model import ModelInfo
-from vramscope.report.text import size_text
 from vramscope.server.convert import programs_of, stored_weights
 from vramscope.server.engine import Engine
+from vramscope.units import format_bytes
 
 if TYPE_CHECKING:
     import argparse
@@ -80,7 +80,7 @@ def inspection(model: Model, info: ModelInfo) -> Inspection:
 def _show(out: Console, found: Inspection) -> None:
     info = found.model
     opsets = ", ".join(f"{domain} {opset}" for domain, opset in found.opsets.items())
-    out.print(f"{info.name}: {info.nodes:,} nodes, {size_text(info.weights_bytes)} of weights")
+    out.print(f"{info.name}: {info.nodes:,} nodes, {format_bytes(info.weights_bytes)} of weights")
     out.print(f"  path      {info.path}")
     out.print(f"  producer  {info.producer or 'not given'}")
     out.print(f"  opsets    {opsets}")
@@ -94,7 +94,7 @@ def _show(out: Console, found: Inspection) -> None:
         [(i.operator, f"{i.nodes:,}") for i in found.operators],
         right="1",
     )
-    sums = [(i.dtype, f"{i.tensors:,}", size_text(i.bytes)) for i in found.weights]
+    sums = [(i.dtype, f"{i.tensors:,}", format_bytes(i.bytes)) for i in found.weights]
     screen.table(out, "Stored weights", ("type", "tensors", "bytes"), sums, right="12")
     for problem in info.problems:
         out.print(f"problem: {problem}")

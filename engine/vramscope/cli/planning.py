@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from vramscope.cli import screen
 from vramscope.cli.main import BAD_INPUT, SHORT
 from vramscope.cli.session import make_plan, open_model, scenario, write_reports
-from vramscope.report.text import figure_text, range_text, size_text
+from vramscope.report.text import figure_text, range_text
 from vramscope.server.engine import Engine
+from vramscope.units import format_bytes
 
 if TYPE_CHECKING:
     import argparse
@@ -87,7 +88,7 @@ def _show_components(out: Console, made: PlanInfo) -> None:
     rows.append(("total", figure_text(made.total), made.total.certainty, _bar(made.total.bytes, whole), ""))
     if made.verdict.available is not None:
         name = made.scenario.card or "budget"
-        rows.append((name, size_text(made.verdict.available), "available", "█" * BAR, ""))
+        rows.append((name, format_bytes(made.verdict.available), "available", "█" * BAR, ""))
     screen.table(out, "", ("component", "bytes", "known as", "share", "made of"), rows, right="1")
 
 
@@ -104,21 +105,21 @@ def _show_verdict(out: Console, made: PlanInfo) -> None:
     verdict = made.verdict
     style = {"fits": "bold green", "does not fit": "bold red", "cannot be planned": "bold red"}
     out.print(verdict.sentence, style=style.get(verdict.kind, "bold"))
-    if verdict.blame:
+    if verdict.blame and verdict.kind != "cannot be planned":
         out.print(f"  blame            {verdict.blame}")
     if verdict.largest_context is not None:
         out.print(f"  largest context  {verdict.largest_context:,} tokens fit at this batch")
     if verdict.largest_batch is not None:
         out.print(f"  largest batch    {verdict.largest_batch:,} sequences fit at this context")
-    for phase in made.phases:
+    for phase in made.phases if verdict.kind != "cannot be planned" else ():
         peak = f", its peak at {phase.peak_node}" if phase.peak_node else ""
-        out.print(f"  {phase.name:<15}  activations {size_text(phase.arena_bytes)}{peak}")
+        out.print(f"  {phase.name:<15}  activations {format_bytes(phase.arena_bytes)}{peak}")
 
 
 def _show_suggestions(out: Console, made: PlanInfo) -> None:
     if made.suggestions:
-        rows = [(item.title, size_text(item.saves)) for item in made.suggestions]
-        screen.table(out, "What would save memory", ("change", "saves"), rows, right="1")
+        rows = [(item.title, format_bytes(item.saves) if item.saves else "–") for item in made.suggestions]
+        screen.table(out, "What would help", ("change", "saves"), rows, right="1")
 
 
 def _show_axes(out: Console, made: PlanInfo) -> None:
@@ -146,10 +147,10 @@ def _show_nodes(out: Console, made: Plan, number: int) -> None:
                 row.name,
                 row.operator,
                 row.kernel,
-                "unknown" if row.output_bytes.bytes is None else size_text(row.output_bytes.bytes),
-                size_text(row.workspace.bytes),
-                size_text(row.weight_bytes),
-                size_text(row.live_bytes),
+                "unknown" if row.output_bytes.bytes is None else format_bytes(row.output_bytes.bytes),
+                format_bytes(row.workspace.bytes),
+                format_bytes(row.weight_bytes),
+                format_bytes(row.live_bytes),
             )
             for row in largest
         ]

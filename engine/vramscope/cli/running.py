@@ -23,8 +23,9 @@ from vramscope.messages.running import (
     SamplingInfo,
     VerifyInfo,
 )
-from vramscope.report.text import figure_text, rate_text, size_text
+from vramscope.report.text import figure_text, rate_text
 from vramscope.server.engine import Engine
+from vramscope.units import format_bytes
 
 if TYPE_CHECKING:
     import argparse
@@ -228,9 +229,9 @@ def show_outcome(out: Console, outcome: Outcome) -> None:
             "kernel temporaries",
             f"{figure_text(snapshot.kernel_temporaries)} beside the plan, in a measured step",
         ),
-        ("device memory", f"{size_text(snapshot.allocated_bytes)}, peak {size_text(snapshot.peak_bytes)}"),
-        ("uploads", f"{snapshot.uploads}, {size_text(snapshot.upload_bytes)}"),
-        ("downloads", f"{snapshot.downloads}, {size_text(snapshot.download_bytes)}"),
+        ("device memory", _now_and_peak(snapshot)),
+        ("uploads", f"{snapshot.uploads}, {format_bytes(snapshot.upload_bytes)}"),
+        ("downloads", f"{snapshot.downloads}, {format_bytes(snapshot.download_bytes)}"),
         (
             "position",
             f"{last.position} of {last.capacity} tokens{f'; {last.finished}' if last.finished else ''}",
@@ -241,6 +242,10 @@ def show_outcome(out: Console, outcome: Outcome) -> None:
     screen.table(out, "", ("what", "outcome"), rows)
     if outcome.capture is not None:
         _show_declines(out, outcome.capture)
+
+
+def _now_and_peak(snapshot: SnapshotInfo) -> str:
+    return f"{format_bytes(snapshot.allocated_bytes)}, peak {format_bytes(snapshot.peak_bytes)}"
 
 
 def _captured(capture: CaptureInfo | None) -> str:

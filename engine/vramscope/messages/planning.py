@@ -86,7 +86,7 @@ class VerdictInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PhaseInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One phase in short."""
+    """One phase in short; −1 stands for unknown: an axis is refused."""
 
     name: str
     arena_bytes: int

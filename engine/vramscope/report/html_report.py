@@ -6,7 +6,8 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from vramscope.report.rows import shape_text
-from vramscope.report.text import figure_text, range_text, size_text
+from vramscope.report.text import figure_text, range_text
+from vramscope.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -93,14 +94,16 @@ def _components(info: PlanInfo) -> str:
     rows.append(_escaped("total", figure_text(info.total), info.total.certainty, ""))
     if info.verdict.available is not None:
         name = info.scenario.card or "budget"
-        rows.append(_escaped(name, size_text(info.verdict.available), "available", ""))
+        rows.append(_escaped(name, format_bytes(info.verdict.available), "available", ""))
     table = _table(("component", "bytes", "known as", "made of"), rows, numbers=(1,))
     return f'<h2>Memory</h2>\n<div class="bar">{"".join(spans)}</div>\n{table}'
 
 
 def _suggestions(info: PlanInfo) -> str:
-    rows = [_escaped(item.title, size_text(item.saves)) for item in info.suggestions]
-    return _section("What would save memory", ("change", "saves"), rows, numbers=(1,))
+    rows = [
+        _escaped(item.title, format_bytes(item.saves) if item.saves else "–") for item in info.suggestions
+    ]
+    return _section("What would help", ("change", "saves"), rows, numbers=(1,))
 
 
 def _problems(info: PlanInfo) -> str:
@@ -118,7 +121,8 @@ def _axes(info: PlanInfo) -> str:
 
 def _phase(phase: PhasePlan) -> str:
     largest = sorted(phase.nodes, key=_node_bytes, reverse=True)[:LARGEST]
-    title = f"Nodes of {phase.phase.value}: arena {size_text(phase.arena.bytes)}"
+    arena = "unknown" if phase.refusals else format_bytes(phase.arena.bytes)
+    title = f"Nodes of {phase.phase.value}: arena {arena}"
     if len(phase.nodes) > LARGEST:
         title += f", the {LARGEST} largest of {len(phase.nodes):,}"
     headings = (
@@ -142,10 +146,10 @@ def _node(row: NodeRow) -> tuple[str, ...]:
         row.operator,
         row.kernel,
         ", ".join(map(shape_text, row.outputs)),
-        "unknown" if row.output_bytes.bytes is None else size_text(row.output_bytes.bytes),
-        size_text(row.workspace.bytes),
-        size_text(row.weight_bytes),
-        size_text(row.live_bytes),
+        "unknown" if row.output_bytes.bytes is None else format_bytes(row.output_bytes.bytes),
+        format_bytes(row.workspace.bytes),
+        format_bytes(row.weight_bytes),
+        format_bytes(row.live_bytes),
     )
 
 

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vramscope.units import format_bytes
+
 if TYPE_CHECKING:
     from vramscope.messages.planning import BytesFigure
-
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-
-
-def size_text(size: int) -> str:
-    """Bytes in the largest binary unit that keeps a digit before the point: ``1.50 GiB``, ``512 B``."""
-    magnitude, unit = abs(size), 0
-    while magnitude >= 1024 ** (unit + 1) and unit < len(_UNITS) - 1:
-        unit += 1
-    if unit == 0:
-        return f"{size} B"
-    return f"{size / 1024**unit:.2f} {_UNITS[unit]}"
 
 
 def figure_text(figure: BytesFigure) -> str:
     """Bytes with ``≤`` in front of a ceiling; ``unknown`` when unknown, never 0."""
     if figure.bytes is None:
         return "unknown"
-    return f"≤ {size_text(figure.bytes)}" if figure.certainty == "bound" else size_text(figure.bytes)
+    return f"≤ {format_bytes(figure.bytes)}" if figure.certainty == "bound" else format_bytes(figure.bytes)
 
 
 def rate_text(rate: float | None) -> str:

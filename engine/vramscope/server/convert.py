@@ -223,19 +223,19 @@ def _axis(row: AxisRow) -> AxisInfo:
 
 def _phase(phase: PhasePlan) -> PhaseInfo:
     step = phase.arena.peak_step
-    peak = next((row.name for row in phase.nodes if row.step == step), "")
+    peak = next((row.name for row in phase.nodes if row.step == step and not phase.refusals), "")
     return PhaseInfo(
         name=phase.phase.value,
-        arena_bytes=phase.arena.bytes,
-        arena_peak=phase.arena.peak,
-        arena_naive=phase.arena.naive,
-        workspace_bytes=phase.workspace.total,
+        arena_bytes=-1 if phase.refusals else phase.arena.bytes,
+        arena_peak=-1 if phase.refusals else phase.arena.peak,
+        arena_naive=-1 if phase.refusals else phase.arena.naive,
+        workspace_bytes=-1 if phase.refusals else phase.workspace.total,
         peak_node=peak,
     )
 
 
 def _problems(plan: Plan, problems: Sequence[str]) -> list[ProblemInfo]:
-    refused = [item.error() for item in plan.refusals]
+    refused = [item.error() for item in {item.symbol: item for item in reversed(plan.refusals)}.values()]
     found = [
         ProblemInfo(severity="error", text=f"{item.what}: {item.why}", remedy=item.remedy, node=item.node)
         for item in refused

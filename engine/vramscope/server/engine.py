@@ -200,7 +200,14 @@ class Engine:
 
         plan = self._plan_for(scenario_of(params.scenario))
         started = perf_counter()
-        outputs = run_plain(self.model, plan, seed=params.seed, events=listener.event, cancel=listener.cancel)
+        outputs = run_plain(
+            self.model,
+            plan,
+            seed=params.seed,
+            events=listener.event,
+            progress=listener.progress,
+            cancel=listener.cancel,
+        )
         milliseconds = (perf_counter() - started) * 1000
         found: list[OutputInfo] = [output_info(name, array) for name, array in outputs]
         return RunModelInfo(outputs=found, milliseconds=milliseconds)

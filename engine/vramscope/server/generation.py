@@ -130,9 +130,13 @@ class Generation:
         return capture_info(report, self._ended(said))
 
     def verify(self, count: int, listener: Listener) -> VerifyInfo:
-        """Compares ``count`` replayed steps with eager ones."""
+        """Compares ``count`` replayed steps with eager ones, and goes back to where the generation was."""
         self._listener = listener
-        report = self._decoder.verify(count, listener.cancel)
+        saved = self._decoder.save()
+        try:
+            report = self._decoder.verify(count, listener.cancel)
+        finally:
+            self._decoder.restore(saved)
         return verify_info(report, self._ended([]))
 
     def reset(self, listener: Listener) -> RunInfo:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from vramscope.decode.types import DecodeSnapshot, SlotState, VerifyReport
     from vramscope.devices.ledger import Counters
-    from vramscope.graph.model import Array
+    from vramscope.ops.call import Tensor
     from vramscope.run.capture import CaptureReport
     from vramscope.run.events import Event
 
@@ -172,10 +172,18 @@ def verify_info(report: VerifyReport, run: RunInfo) -> VerifyInfo:
     )
 
 
-def output_info(name: str, array: Array) -> OutputInfo:
+def output_info(name: str, array: Tensor) -> OutputInfo:
     """One output summarised; no minimum, maximum and mean for what has no order or no finite element."""
     import numpy as np
 
+    from vramscope.ops.call import Packed
+
+    if isinstance(array, Packed):
+        array = array.unpack()
+    if isinstance(array, list):
+        return OutputInfo(
+            name=name, dtype="sequence", shape=[len(array)], minimum=None, maximum=None, mean=None
+        )
     numbers = array.astype(np.float64).ravel() if array.dtype.kind not in "OSUc" else np.empty(0)
     known = numbers[np.isfinite(numbers)]
     return OutputInfo(

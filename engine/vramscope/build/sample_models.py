@@ -32,7 +32,7 @@ PLACEHOLDER = 3
 """The token id (``<unk>``) that the declining sample replaces by a vector of its own."""
 
 LONG_FROM = 128
-"""The total length from which the declining sample uses its long-context rotary tables."""
+"""The sequence length from which the declining sample uses its long-context rotary tables."""
 
 TINY_LLAMA: dict[str, object] = {
     "model_type": "llama",
@@ -95,7 +95,7 @@ def make_tiny_llama(folder: Path) -> None:
 def make_declines(folder: Path) -> None:
     """A decoder with two things that a captured graph cannot hold, both as real exporters write them.
 
-    An ``If`` chooses between short and long rotary tables by the total length (long-context models), and a
+    An ``If`` chooses between short and long rotary tables by the sequence length (long-context models), and a
     ``NonZero`` finds the placeholder tokens that a vector from elsewhere replaces (multimodal models).
     """
     _make_decoder(folder, DECLINES, Variation(embedding=_merge_placeholder, tables=_choose_tables))
@@ -158,12 +158,16 @@ def _merge_placeholder(target: Target, embedded: str) -> str:
 
 
 def _choose_tables(target: Target, shared: Shared) -> Shared:
-    """An If on the total length picks the plain rotary tables or those of a context stretched four times."""
+    """An If on the longest sequence picks the plain rotary tables or those of a context stretched four times.
+
+    The length comes from the mask's content, so padding the mask to the cache's capacity changes nothing.
+    """
     graph, scope, config = target.graph, "/model/rotary", target.config
     stretched = Rope(theta=config.rope.theta, kind=RopeKind.LINEAR, factor=4.0)
     long = rotary_tables(target, "_long", stretched)
-    limit = graph.constant("/model/rotary/limit", np.array(LONG_FROM, np.int32))
-    condition = graph.node("GreaterOrEqual", [shared.total, limit], f"{scope}/GreaterOrEqual")
+    limit = graph.constant("/model/rotary/limit", np.array(LONG_FROM - 1, np.int32))
+    longest = graph.node("ReduceMax", [shared.seqlens], f"{scope}/ReduceMax", keepdims=0)
+    condition = graph.node("GreaterOrEqual", [longest, limit], f"{scope}/GreaterOrEqual")
     outputs = [f"{scope}/If/output_{index}" for index in range(2)]
     graph.node(
         "If",

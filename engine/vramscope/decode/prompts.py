@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vramscope.decode.stepper import MOVING_FORMS
 from vramscope.errors import InputError
+from vramscope.graph.model import KvForm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ def check_prompts(prompts: Sequence[Sequence[int]], contract: DecoderContract, p
         why = f"the vocabulary has {contract.vocabulary:,} tokens"
         raise InputError(f"token {outside[0]}", why, "Use this model's own tokenizer")
     ragged = any(len(prompt) != longest for prompt in prompts)
-    if ragged and any(pair.form in MOVING_FORMS for pair in contract.kv):
-        why = "this graph's cache has one length for the whole batch"
+    if ragged and any(pair.form is not KvForm.CAPACITY for pair in contract.kv):
+        why = "only GroupQueryAttention keeps one length a sequence; this graph has one for the whole batch"
         raise InputError("prompts of different lengths", why, "Pad them in the text, or run them one by one")
     return longest

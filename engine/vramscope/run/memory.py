@@ -169,11 +169,12 @@ def reserve(memory: SessionMemory, plan: Plan) -> bool:
         moved = True
     for lifetime in Lifetime:
         size = max(phase.workspace.bytes[lifetime] for phase in plan.phases)
-        moved = _reserve_slot(memory, lifetime, size) or moved
+        moved = reserve_slot(memory, lifetime, size) or moved
     return moved
 
 
-def _reserve_slot(memory: SessionMemory, lifetime: Lifetime, size: int) -> bool:
+def reserve_slot(memory: SessionMemory, lifetime: Lifetime, size: int) -> bool:
+    """Makes one workspace slot at least ``size`` bytes; True when it was replaced (semantics 1.8)."""
     held = memory.workspace.get(lifetime)
     if size == 0 or (held is not None and held.size >= size):
         return False

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vramscope.plan.phase import phase_workspace
 from vramscope.plan.sizes import Resolver, symbol_ranges
 from vramscope.plan.types import UNKNOWN, Certainty, Figure, Phase, Plan
 from vramscope.run.events import CancelCheck, Event, EventKind, EventSink, Progress
 from vramscope.run.launch import BoundProgram, bind_program, release_unplanned, run_launch
-from vramscope.run.memory import SessionMemory, bind_io, load_weights, reserve
+from vramscope.run.memory import SessionMemory, bind_io, load_weights, reserve, reserve_slot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,9 +68,20 @@ class Runner:
     def bind(self, phase: Phase, shapes: PhaseBindings, bindings: Sequence[Binding]) -> BoundProgram:
         """Binds every launch at these input shapes; offsets are the plan's own."""
         arena = self.plan.phase(phase).arena
-        return bind_program(
-            self.planner.index, self.memory, arena, self.resolver(shapes), self._bound(bindings)
-        )
+        resolver = self.resolver(shapes)
+        self._ensure_workspace(resolver)
+        return bind_program(self.planner.index, self.memory, arena, resolver, self._bound(bindings))
+
+    def _ensure_workspace(self, resolver: Resolver) -> None:
+        """An eager step at other shapes than planned may need a larger slot.
+
+        It is replaced (semantics 1.11).
+        """
+        need, _ = phase_workspace(self.planner.index, resolver)
+        for lifetime, size in need.bytes.items():
+            if reserve_slot(self.memory, lifetime, size):
+                text = f"the {lifetime.value} slot was replaced: {size:,} bytes, for {need.blame[lifetime]}"
+                self.say(EventKind.ALLOCATE, "workspace", text, size)
 
     def resolver(self, shapes: PhaseBindings) -> Resolver:
         """Resolves values at these input shapes."""

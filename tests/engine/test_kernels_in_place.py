@@ -178,6 +178,13 @@ def test_a_view_kernel_leaves_the_shared_memory_alone(operator: str) -> None:
     np.testing.assert_array_equal(y.reshape(-1), np.arange(24.0))
 
 
+@pytest.mark.parametrize("operator", ["Flatten", "Identity"])
+def test_a_view_kernel_without_a_place_gives_a_view(operator: str) -> None:
+    x = np.zeros((2, 3), np.float32)
+    (y,) = run(operator, [x], [None])
+    assert np.shares_memory(x, y)
+
+
 def test_concat_appends_in_place_without_copying_the_past() -> None:
     cache = np.zeros((1, 2, 8, 4), np.float32)
     cache[:, :, :5] = 7

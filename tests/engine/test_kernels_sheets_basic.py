@@ -10,6 +10,8 @@ import pytest
 from vramscope.errors import UnsupportedOperatorError, VramscopeError
 from vramscope.graph.dtypes import ElementType, from_numpy
 from vramscope.graph.model import Node
+from vramscope.ops.call import Packed
+from vramscope.ops.kernels.packing import pack
 from vramscope.ops.reference import has_reference
 from vramscope.ops.single import run_single
 
@@ -305,3 +307,41 @@ def test_an_unknown_operator_is_refused_by_name() -> None:
 def test_control_flow_has_no_reference() -> None:
     assert not has_reference("", "Loop", 21)
     assert has_reference("", "Det", 22)
+
+
+def four_bits(shape: tuple[int, ...]) -> tuple[Packed, Values]:
+    count = int(np.prod(shape))
+    data = np.random.default_rng(0).integers(0, 256, (count + 1) // 2).astype(np.uint8)
+    packed = Packed(data, ElementType.INT4, shape)
+    return packed, packed.unpack()
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (3, 5)])
+def test_packing_gives_back_the_bytes(shape: tuple[int, ...]) -> None:
+    packed, plain = four_bits(shape)
+    again = pack(plain)
+    assert (again.dtype, again.shape) == (packed.dtype, shape)
+    np.testing.assert_array_equal(again.unpack(), plain)
+
+
+def test_a_reshape_of_a_packed_tensor_copies_its_bytes() -> None:
+    packed, _ = four_bits((4, 6))
+    node = Node("n", "Reshape", "", 24)
+    target = Packed(np.zeros(12, np.uint8), ElementType.INT4, (3, 8))
+    run_single(node, [packed, np.array([3, -1])], [ElementType.INT4], placed=[target])
+    assert target.data.tolist() == packed.data.tolist()
+
+
+def test_a_transpose_of_a_packed_tensor_writes_the_placed_bytes() -> None:
+    packed, plain = four_bits((4, 6))
+    target = Packed(np.zeros(12, np.uint8), ElementType.INT4, (6, 4))
+    (y,) = run_single(Node("n", "Transpose", "", 24), [packed], [ElementType.INT4], placed=[target])
+    assert y is target
+    np.testing.assert_array_equal(target.unpack(), plain.T)
+
+
+def test_a_cast_to_four_bits_is_packed() -> None:
+    x = np.array([-8, 7, 1, -1, 3], np.float32)
+    (y,) = run_single(Node("n", "Cast", "", 24, {"to": 22}), [x], [ElementType.INT4])
+    assert isinstance(y, Packed)
+    assert y.data.tolist() == [0x78, 0xF1, 0x03]

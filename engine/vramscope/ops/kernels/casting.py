@@ -9,6 +9,7 @@ import numpy as np
 
 from vramscope.graph.dtypes import ElementType, from_numpy, numpy_dtype
 from vramscope.ops.kernels.common import copy_into
+from vramscope.ops.kernels.packing import packs
 from vramscope.ops.reference import run_reference
 from vramscope.ops.spec import OpSpec
 
@@ -88,7 +89,7 @@ def bit_cast(call: Call) -> None:
 
 
 SPECS: tuple[OpSpec, ...] = (
-    OpSpec("", "Cast", cast, in_place=((0, 0),)),
-    OpSpec("", "CastLike", cast_like, in_place=((0, 0),)),
-    OpSpec("", "BitCast", bit_cast, view=((0, 0),)),
+    OpSpec("", "Cast", packs(cast), in_place=((0, 0),)),
+    OpSpec("", "CastLike", packs(cast_like), in_place=((0, 0),)),
+    OpSpec("", "BitCast", packs(bit_cast), view=((0, 0),)),
 )

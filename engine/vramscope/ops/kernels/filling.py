@@ -9,7 +9,7 @@ import numpy as np
 
 from vramscope.graph.dtypes import ElementType, from_numpy, numpy_dtype
 from vramscope.ops.kernels.common import axis_of, copy_into, integers_of, invalid
-from vramscope.ops.reference import run_reference
+from vramscope.ops.kernels.packing import packs
 from vramscope.ops.spec import OpSpec
 
 if TYPE_CHECKING:
@@ -33,13 +33,26 @@ def size_of(call: Call) -> None:
     call.output(0, (), np.int64)[...] = call.array(0).size
 
 
+_CONSTANT_VALUES = frozenset(
+    (
+        "value",
+        "sparse_value",
+        "value_float",
+        "value_floats",
+        "value_int",
+        "value_ints",
+        "value_string",
+        "value_strings",
+    )
+)
+"""The attributes that hold a Constant's value; a sparse one is an array by the time it gets here."""
+
+
 def constant(call: Call) -> None:
     """Constant: whichever value attribute the node has."""
     attributes = call.node.attributes
-    if "sparse_value" in attributes:
-        run_reference(call)
-        return
-    name, value = next((item for item in attributes.items() if item[0].startswith("value")), ("", ()))
+    found = ((name, value) for name, value in attributes.items() if name in _CONSTANT_VALUES)
+    name, value = next(found, ("", ()))
     array = _constant_array(name, value)
     copy_into(call.output(0, array.shape, array.dtype), array)
 
@@ -188,13 +201,13 @@ def _pad_value(call: Call, source: Array) -> Values:
 SPECS: tuple[OpSpec, ...] = (
     OpSpec("", "Shape", shape_of),
     OpSpec("", "Size", size_of),
-    OpSpec("", "Constant", constant),
-    OpSpec("", "ConstantOfShape", constant_of_shape, host_inputs=(0,)),
+    OpSpec("", "Constant", packs(constant)),
+    OpSpec("", "ConstantOfShape", packs(constant_of_shape), host_inputs=(0,)),
     OpSpec("", "Range", value_range, host_inputs=(0, 1, 2), data_dependent=True),
     OpSpec("", "EyeLike", eye_like),
     OpSpec("", "Trilu", trilu, in_place=((0, 0),), host_inputs=(1,)),
     OpSpec("", "OneHot", one_hot, host_inputs=(1,)),
-    OpSpec("", "Expand", expand, host_inputs=(1,)),
-    OpSpec("", "Tile", tile, host_inputs=(1,)),
-    OpSpec("", "Pad", pad, host_inputs=(1, 2, 3)),
+    OpSpec("", "Expand", packs(expand), host_inputs=(1,)),
+    OpSpec("", "Tile", packs(tile), host_inputs=(1,)),
+    OpSpec("", "Pad", packs(pad), host_inputs=(1, 2, 3)),
 )

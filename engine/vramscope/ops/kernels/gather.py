@@ -9,6 +9,7 @@ import numpy as np
 
 from vramscope.errors import VramscopeError
 from vramscope.ops.kernels.common import axis_of, copy_into
+from vramscope.ops.kernels.packing import packs
 from vramscope.ops.spec import OpSpec
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def gather_nd(call: Call) -> None:
 
 
 SPECS: tuple[OpSpec, ...] = (
-    OpSpec("", "Gather", gather),
+    OpSpec("", "Gather", packs(gather)),
     OpSpec("", "GatherElements", gather_elements),
     OpSpec("", "GatherND", gather_nd),
 )

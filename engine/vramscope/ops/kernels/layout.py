@@ -5,7 +5,12 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from vramscope.graph.dtypes import storage_bytes
+from vramscope.ops.call import Packed
 from vramscope.ops.kernels.common import axis_of, copy_into, integers_of, invalid
+from vramscope.ops.kernels.packing import packs
 from vramscope.ops.spec import OpSpec
 
 if TYPE_CHECKING:
@@ -14,8 +19,19 @@ if TYPE_CHECKING:
 
 
 def write_reshaped(call: Call, shape: tuple[int, ...]) -> None:
-    """Output 0 = input 0 under ``shape``; nothing moves when the output already is the input's memory."""
+    """Output 0 = input 0 under ``shape``.
+
+    Nothing moves when the output already is the input's memory. Where nothing was placed the output is a view
+    of the input (a contiguous one), as the row's ``view`` says.
+    """
+    value = call.inputs[0]
+    if isinstance(value, Packed):
+        _copy_packed(call, value, shape)
+        return
     source = call.array(0)
+    if call.placed[0] is None:
+        call.placed[0] = source.reshape(shape)
+        return
     out = call.output(0, shape, source.dtype)
     if source.flags.c_contiguous or not out.flags.c_contiguous:
         copy_into(out, source.reshape(shape))
@@ -23,13 +39,29 @@ def write_reshaped(call: Call, shape: tuple[int, ...]) -> None:
         copy_into(out.reshape(source.shape), source)
 
 
+def _copy_packed(call: Call, source: Packed, shape: tuple[int, ...]) -> None:
+    """The same bytes: a reshaped packed tensor is never unpacked."""
+    target = call.placed[0]
+    if not isinstance(target, Packed):
+        call.placed[0] = Packed(source.data, source.dtype, shape)
+        return
+    size = storage_bytes(source.dtype, prod(shape))
+    np.copyto(target.data.reshape(-1)[:size], source.data.reshape(-1)[:size])
+
+
+def shape_in(call: Call) -> tuple[int, ...]:
+    """The shape of input 0, which may be packed."""
+    value = call.inputs[0]
+    return value.shape if isinstance(value, Packed) else call.array(0).shape
+
+
 def reshape(call: Call) -> None:
     """Reshape: 0 keeps the input's extent unless ``allowzero``; one −1 takes what is left."""
-    source = call.array(0)
+    given = shape_in(call)
     wanted = integers_of(call, 1, "shape") or ()
     if not call.node.integer("allowzero", 0):
-        wanted = tuple(_kept(call, source.shape, at) if d == 0 else d for at, d in enumerate(wanted))
-    write_reshaped(call, _resolved(call, wanted, source.size))
+        wanted = tuple(_kept(call, given, at) if d == 0 else d for at, d in enumerate(wanted))
+    write_reshaped(call, _resolved(call, wanted, prod(given)))
 
 
 def _kept(call: Call, shape: tuple[int, ...], at: int) -> int:
@@ -48,7 +80,7 @@ def _resolved(call: Call, wanted: tuple[int, ...], size: int) -> tuple[int, ...]
 
 def flatten(call: Call) -> None:
     """Flatten: the axes before ``axis`` and the axes from it on, as a matrix."""
-    shape = call.array(0).shape
+    shape = shape_in(call)
     axis = call.node.integer("axis", 1)
     axis = axis_of(call, axis, len(shape) if axis < 0 else len(shape) + 1)
     write_reshaped(call, (prod(shape[:axis]), prod(shape[axis:])))
@@ -56,7 +88,7 @@ def flatten(call: Call) -> None:
 
 def squeeze(call: Call) -> None:
     """Squeeze: the named axes, or all axes of extent 1."""
-    shape = call.array(0).shape
+    shape = shape_in(call)
     axes = integers_of(call, 1, "axes")
     if axes is None:
         write_reshaped(call, tuple(extent for extent in shape if extent != 1))
@@ -70,7 +102,7 @@ def squeeze(call: Call) -> None:
 
 def unsqueeze(call: Call) -> None:
     """Unsqueeze: new axes of extent 1 at these positions of the output."""
-    shape = call.array(0).shape
+    shape = shape_in(call)
     axes = integers_of(call, 1, "axes") or ()
     rank = len(shape) + len(axes)
     added = {axis_of(call, axis, rank) for axis in axes}
@@ -86,7 +118,7 @@ def identity(call: Call) -> None:
     if isinstance(value, list):
         call.put(0, list(value))
     elif call.has(0):
-        write_reshaped(call, call.array(0).shape)
+        write_reshaped(call, shape_in(call))
 
 
 def transpose(call: Call) -> None:
@@ -179,8 +211,8 @@ SPECS: tuple[OpSpec, ...] = (
     OpSpec("", "Squeeze", squeeze, view=_RESHAPED, host_inputs=(1,)),
     OpSpec("", "Unsqueeze", unsqueeze, view=_RESHAPED, host_inputs=(1,)),
     OpSpec("", "Identity", identity, view=_RESHAPED),
-    OpSpec("", "Transpose", transpose, strided_view=((0, 0),)),
-    OpSpec("", "Concat", concat),
-    OpSpec("", "Split", split, host_inputs=(1,)),
-    OpSpec("", "Slice", slice_tensor, host_inputs=(1, 2, 3, 4)),
+    OpSpec("", "Transpose", packs(transpose), strided_view=((0, 0),)),
+    OpSpec("", "Concat", packs(concat)),
+    OpSpec("", "Split", packs(split), host_inputs=(1,)),
+    OpSpec("", "Slice", packs(slice_tensor), host_inputs=(1, 2, 3, 4)),
 )

@@ -71,6 +71,8 @@ class Call:
     scratch_bytes: Array | None = None
     run_body: RunBody | None = None
     body_inputs: Mapping[str, int] | None = None
+    inferred: tuple[tuple[int | None, ...] | None, ...] = ()
+    """What shape inference knows of each output, None per unknown extent; only Loop and Scan look at it."""
 
     def has(self, index: int) -> bool:
         """Whether input ``index`` is given."""

@@ -43,6 +43,12 @@ class SessionMemory:
     arena: Buffer | None = None
     workspace: dict[Lifetime, Buffer] = field(default_factory=dict)
 
+    def clear(self) -> None:
+        """Forgets every buffer, in place: whoever holds this memory sees it empty."""
+        for held in (self.weights, self.weight_buffers, self.io, self.kv, self.workspace):
+            held.clear()
+        self.arena = None
+
     def arena_view(self, offset: int, size: int) -> Array:
         """Bytes ``[offset, offset + size)`` of the arena."""
         if self.arena is None:

@@ -134,4 +134,4 @@ class Runner:
     def close(self) -> None:
         """Gives back all memory."""
         self.device.close()
-        self.memory = SessionMemory(self.device)
+        self.memory.clear()

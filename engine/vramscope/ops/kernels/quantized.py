@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vramscope.ops.kernels import (
+    block_matmul,
     dequantize,
     gather_quantized,
     integer_convolution,
@@ -23,4 +24,5 @@ SPECS: tuple[OpSpec, ...] = (
     *quantize.SPECS,
     *integer_products.SPECS,
     *integer_convolution.SPECS,
+    *block_matmul.SPECS,
 )

@@ -40,10 +40,10 @@ def tiny() -> Model:
 
 
 def started(
-    model: Model, scenario: Scenario, events: list[Event] | None = None, **options: Sampling
+    model: Model, scenario: Scenario, events: list[Event] | None = None, sampling: Sampling | None = None
 ) -> Decoder:
     sink = events.append if events is not None else (lambda _event: None)
-    decoder = Decoder(model, make_plan(model, scenario), events=sink, **options)
+    decoder = Decoder(model, make_plan(model, scenario), events=sink, sampling=sampling)
     decoder.load()
     return decoder
 
@@ -98,12 +98,11 @@ def test_a_growth_that_the_budget_refuses_changes_nothing(tiny: Model) -> None:
     decoder = Decoder(tiny, plan, device=HostDevice(room + 200_000))
     decoder.load()
     decoder.prefill([PROMPT])
-    for _ in range(250):
+    for _ in range(256 - len(PROMPT)):
         decoder.advance()
     held = decoder.device.ledger.total.current_bytes
     with pytest.raises(OutOfBudgetError):
-        for _ in range(10):
-            decoder.advance()
+        decoder.advance()
     assert decoder.device.ledger.total.current_bytes == held
     assert decoder.snapshot().capacity == 256
 

@@ -71,9 +71,10 @@ def attention(call: Call) -> None:
     output = form.split(call.output(0, form.output_shape), form.heads)
     raw = _raw_target(call, form, cache)
     mask = _mask(call, form, cache.total, padded=raw is not None)
-    for entry in range(form.batch):
-        step = _Step(form, cache, _grouped(queries[entry], form), _grouped(output[entry], form), entry)
-        attend(_problem(call.node, step, mask, raw), scratch)
+    with np.errstate(all="ignore"):
+        for entry in range(form.batch):
+            step = _Step(form, cache, _grouped(queries[entry], form), _grouped(output[entry], form), entry)
+            attend(_problem(call.node, step, mask, raw), scratch)
 
 
 @dataclass(frozen=True, slots=True)

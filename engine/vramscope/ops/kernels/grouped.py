@@ -107,7 +107,8 @@ def _attend_entry(work: _Work, entry: int, output: Array, raw: RawScores | None)
     form, lengths = work.form, work.lengths
     count, total = lengths.new[entry], lengths.total[entry]
     target = grouped(output[entry].reshape(form.positions, form.heads, form.width), form.kv_heads)
-    target[:, :, count:] = 0
+    if count < form.positions:
+        target[:, :, count:] = 0
     queries, keys, values = (part[..., :count, :] for part in _views(work, entry))
     prepare_query, prepare_key = preparation(work.call, form, lengths, entry)
     segments, base = store_new(work.cache, work.scratch, entry, (keys, values, prepare_key))

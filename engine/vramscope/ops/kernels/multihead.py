@@ -98,7 +98,8 @@ def multi_head_attention(call: Call) -> None:
         output=heads_of(output, form.heads),
         raw=raw,
     )
-    run_heads(call, step, scratch)
+    with np.errstate(all="ignore"):
+        run_heads(call, step, scratch)
 
 
 def _is_cache(call: Call) -> bool:

@@ -95,7 +95,8 @@ def contrib_attention(call: Call) -> None:
     form = _form(node, call.array(0).shape, call.array(1).shape, past.shape if past is not None else None)
     dtype = ElementType.FLOAT if call.array(0).dtype == np.float32 else call.output_types[0]
     scratch = take_scratch(call, form.sizes(dtype), np.dtype(np.float32))
-    queries, keys, values = _project(call, form, scratch)
+    with np.errstate(all="ignore"):
+        queries, keys, values = _project(call, form, scratch)
     shared = node.integer("past_present_share_buffer", 0) != 0
     heads = form.heads
     held = held_rows(call, 6, heads.past, heads.keys) if shared else heads.past
@@ -112,7 +113,8 @@ def contrib_attention(call: Call) -> None:
         masks=(*soft_mask(call, 3, heads, held), *additive_bias(call, 5, heads, held)),
         output=output.reshape(heads.batch, heads.queries, heads.heads, -1).transpose(0, 2, 1, 3),
     )
-    run_heads(call, step, scratch)
+    with np.errstate(all="ignore"):
+        run_heads(call, step, scratch)
 
 
 def _present(call: Call, form: HeadForm, rows: int) -> tuple[Array, Array] | None:

@@ -151,10 +151,8 @@ def _tiles(call: Call, form: _Form, source: Array) -> tuple[Array, Array] | None
     if not regions:
         return None
     compute = np.float64 if dtype is ElementType.DOUBLE else np.float32
-    first, second = [
-        call.scratch((item.size // np.dtype(compute).itemsize,), compute, item.offset) for item in regions
-    ]
-    return first, second
+    room = [call.scratch((end - start,), np.uint8, start).view(compute) for _, start, end in regions]
+    return room[0], room[1]
 
 
 def _rotate_part(raw: Array, target: Array, angles: Rotation, start: int, tiles: tuple[Array, Array]) -> None:

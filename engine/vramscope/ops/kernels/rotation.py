@@ -48,22 +48,18 @@ def rotate(tile: Array, rotation: Rotation, start: int, spare: Array) -> None:
         spare: flat memory of at least R numbers a row.
     """
     cos, sin = rotation.angles(start, tile.shape[-2])
-    first, second = pairs(tile, cos.shape[1], interleaved=rotation.interleaved)
-    kept = spare[: first.size].reshape(first.shape)
-    other = spare[first.size : 2 * first.size].reshape(first.shape)
-    np.multiply(first, sin, out=kept, casting="unsafe")
-    np.multiply(second, sin, out=other, casting="unsafe")
-    np.multiply(first, cos, out=first, casting="unsafe")
-    np.subtract(first, other, out=first)
-    np.multiply(second, cos, out=second, casting="unsafe")
-    np.add(second, kept, out=second)
-
-
-def pairs(tile: Array, half: int, *, interleaved: bool) -> tuple[Array, Array]:
-    """The first and the second member of every rotated pair, as views of ``tile``."""
-    if interleaved:
-        return tile[..., 0 : 2 * half : 2], tile[..., 1 : 2 * half : 2]
-    return tile[..., :half], tile[..., half : 2 * half]
+    half = cos.shape[1]
+    lead = tile.shape[:-1]
+    if rotation.interleaved:
+        pairs = tile[..., : 2 * half].reshape(*lead, half, 2).swapaxes(-1, -2)
+    else:
+        pairs = tile[..., : 2 * half].reshape(*lead, 2, half)
+    crossed = spare[: pairs.size].reshape(*lead, 2, half)
+    np.multiply(pairs[..., ::-1, :], sin[:, None], out=crossed, casting="unsafe")
+    np.multiply(pairs, cos[:, None], out=pairs, casting="unsafe")
+    first, second = pairs[..., 0, :], pairs[..., 1, :]
+    np.subtract(first, crossed[..., 0, :], out=first)
+    np.add(second, crossed[..., 1, :], out=second)
 
 
 def check_positions(lowest: int, highest: int, rows: int, node: Node) -> None:

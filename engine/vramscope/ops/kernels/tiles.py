@@ -65,21 +65,21 @@ class AttentionExtent:
         )
 
 
-def lay_out(sizes: tuple[tuple[str, int], ...]) -> tuple[Region, ...]:
-    """Regions one after the other, each beginning at a multiple of 256; empty ones take nothing."""
-    regions: list[Region] = []
+def lay_out(sizes: tuple[tuple[str, int], ...]) -> list[tuple[str, int, int]]:
+    """(name, start, end) one after the other from multiples of 256; empty regions take nothing."""
+    regions: list[tuple[str, int, int]] = []
     end = 0
     for name, size in sizes:
         if size > 0:
             start = -(-end // ALIGNMENT) * ALIGNMENT
-            regions.append(Region(name, start, size))
             end = start + size
-    return tuple(regions)
+            regions.append((name, start, end))
+    return regions
 
 
 def requirement(formula: str, sizes: tuple[tuple[str, int], ...], lifetime: Lifetime) -> WorkspaceRequirement:
     """The requirement that holds ``sizes``; NONE when all are empty."""
-    regions = lay_out(sizes)
+    regions = tuple(Region(name, start, end - start) for name, start, end in lay_out(sizes))
     if not regions:
         return NO_WORKSPACE
     total = regions[-1].offset + regions[-1].size
@@ -110,7 +110,7 @@ def take_scratch(call: Call, sizes: tuple[tuple[str, int], ...], compute: np.dty
     """
     regions = lay_out(sizes)
     empty = np.empty(0, np.uint8)
-    whole = call.scratch((regions[-1].offset + regions[-1].size,), np.uint8) if regions else empty
-    parts = {item.name: whole[item.offset : item.offset + item.size] for item in regions}
+    whole = call.scratch((regions[-1][2],), np.uint8) if regions else empty
+    parts = {name: whole[start:end] for name, start, end in regions}
     queries, outputs, scores, widened = (parts.pop(name, empty).view(compute) for name in _TILES)
     return Scratch(queries, outputs, scores, widened, parts)

@@ -108,6 +108,16 @@ def _same_axis(question: _Question) -> Ceiling | None:
     return Ceiling(shape[question.axis], "no more than the same axis of its input")
 
 
+def _reduced(question: _Question) -> Ceiling | None:
+    """A reduced axis has extent 1, any other its own; without keepdims the axes left are not known."""
+    shape = question.shape(0)
+    if shape is None:
+        return None
+    if integer_attribute(question.node, "keepdims", 1):
+        return Ceiling(algebra.maximum(shape[question.axis], 1), "1, or the same axis of its input")
+    return Ceiling(algebra.maximum(*shape, 1), "the largest axis of its input")
+
+
 def _suppressed(question: _Question) -> Ceiling | None:
     """Selected ≤ batch·classes·min(boxes, max_output_boxes_per_class)."""
     scores = question.shape(1)
@@ -119,8 +129,11 @@ def _suppressed(question: _Question) -> Ceiling | None:
 
 
 def _reshaped(question: _Question) -> Ceiling | None:
+    """All elements on one axis; an empty tensor takes no bytes, but its other extents can be anything."""
     shape = question.shape(0)
-    return None if shape is None else Ceiling(algebra.product(shape), "no more than all its input elements")
+    if shape is None or (elements := algebra.product(shape)) == 0:
+        return None
+    return Ceiling(elements, "no more than all its input elements")
 
 
 def _branches(question: _Question) -> Ceiling | None:
@@ -138,6 +151,8 @@ def _trips(question: _Question) -> Ceiling | None:
     return None if most is None else Ceiling(most, "one slice for each trip of the loop")
 
 
+_REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+
 _RULES: Mapping[str, Callable[[_Question], Ceiling | None]] = {
     "NonZero": _non_zero,
     "Unique": _selected,
@@ -148,6 +163,9 @@ _RULES: Mapping[str, Callable[[_Question], Ceiling | None]] = {
     "SplitToSequence": _same_axis,
     "NonMaxSuppression": _suppressed,
     "Reshape": _reshaped,
+    "Squeeze": _reshaped,
+    "Unsqueeze": _reshaped,
+    **{f"Reduce{name}": _reduced for name in _REDUCTIONS},
     "If": _branches,
     "Loop": _trips,
 }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import onnx_ir as ir
 from onnx_shape_inference import registry
 
+from vramscope.graph.unsettled import UNSETTLED_RULES
 from vramscope.graph.walk import bodies_of, domain_of, input_of, integer_attribute
 
 if TYPE_CHECKING:
@@ -213,6 +214,7 @@ def _if(context: ShapeInferenceContext, node: ir.Node) -> None:
 
 
 _RULES: Mapping[tuple[str, str], Rule] = {
+    **UNSETTLED_RULES,
     ("", "If"): _if,
     (_MICROSOFT, "GroupQueryAttention"): _grouped_attention,
     (_MICROSOFT, "SkipSimplifiedLayerNormalization"): _skip_normalization,

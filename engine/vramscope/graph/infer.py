@@ -102,7 +102,7 @@ def _process(graph: ir.Graph, state: Inference, *, inner: bool) -> None:
 
 def _infer_bodies(node: ir.Node, state: Inference) -> None:
     for _, body in bodies_of(node):
-        bind_body(node, body)
+        bind_body(node, body, state.context.get_opset_version(""))
         for value in body.inputs:
             _name_unknown(value, node, state)
         own: set[str] = set()

@@ -12,14 +12,20 @@ if TYPE_CHECKING:
     from onnx_shape_inference import ShapeInferenceContext
 
 
-def bind_body(node: ir.Node, body: ir.Graph) -> None:
-    """Give a body's inputs the shapes and types of what the node passes in; the rest stays as it is."""
+def bind_body(node: ir.Node, body: ir.Graph, version: int) -> None:
+    """Give a body's inputs the shapes and types of what the node passes in; the rest stays as it is.
+
+    Args:
+        node: the control-flow node.
+        body: one of its bodies.
+        version: the default domain's operator set: Scan was another operator before 9.
+    """
     if domain_of(node) or not body.inputs:
         return
     if node.op_type == "Loop":
         _bind_loop(node, body)
     elif node.op_type == "Scan":
-        _bind_scan(node, body)
+        _bind_scan(node, body, batched=version < 9)
 
 
 def _bind_loop(node: ir.Node, body: ir.Graph) -> None:
@@ -30,8 +36,16 @@ def _bind_loop(node: ir.Node, body: ir.Graph) -> None:
         _copy(input_of(node, index), value, None)
 
 
-def _bind_scan(node: ir.Node, body: ir.Graph) -> None:
+def _bind_scan(node: ir.Node, body: ir.Graph, *, batched: bool) -> None:
+    """States come whole, scanned inputs without that axis; before version 9 none has its batch axis."""
     scanned = integer_attribute(node, "num_scan_inputs", 0)
+    if batched:
+        states = len(node.inputs) - scanned - 1
+        for index, value in enumerate(body.inputs):
+            _copy(input_of(node, index + 1), value, 0)
+            if index >= states and value.shape is not None and len(value.shape):
+                value.shape = ir.Shape(list(value.shape)[1:])
+        return
     states = len(node.inputs) - scanned
     attribute = node.attributes.get("scan_input_axes")
     axes = list(attribute.as_ints()) if isinstance(attribute, ir.Attr) else []

@@ -14,6 +14,7 @@ from vramscope.graph.dtypes import from_numpy
 from vramscope.graph.model import Node
 from vramscope.ops.call import Call
 from vramscope.ops.kernels.planned import query_of
+from vramscope.ops.kernels.products import half_geometry
 from vramscope.ops.table import TABLE
 
 if TYPE_CHECKING:
@@ -231,3 +232,16 @@ def test_f32_products_plan_nothing() -> None:
     spec = TABLE["", "MatMul"]
     assert spec.workspace is not None
     assert spec.workspace(query_of(call)).bytes == 0
+
+
+@pytest.mark.parametrize("columns", [5, 3000, 200_000])
+def test_scratch_for_a_bound_serves_every_smaller_call(columns: int) -> None:
+    sizes = [
+        [
+            sum(half_geometry((rows, depth), (depth, columns)).sizes().values())
+            for rows in (1, 4, 8, 9, 100, 512, 4000)
+        ]
+        for depth in (1, 60, 500, 700, 1024, 1100, 9000)
+    ]
+    assert all(line == sorted(line) for line in sizes), "more rows"
+    assert all(list(line) == sorted(line) for line in zip(*sizes, strict=True)), "more depth"

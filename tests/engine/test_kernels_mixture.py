@@ -43,7 +43,11 @@ LOGITS = f32([[0, np.log(3)]])
 MXFP4 = {"fc1_format": "mxfp4", "fc2_format": "mxfp4"}
 
 
-def block_moe(logits: Array, router_weights: Array | None = None, **attributes: Any) -> list[float]:  # noqa: ANN401
+def block_moe(
+    logits: Array,
+    router_weights: Array | None = None,
+    **attributes: Any,  # noqa: ANN401 - whatever the operator takes
+) -> list[float]:
     first, second = np.stack([ONE, TWO]), np.stack([ONE, ONE])
     given: list[Given] = [TOKEN, logits, first, None, second, None, None, None, router_weights]
     (got,) = run_row(BLOCK_MOE, given, MXFP4 | attributes)
@@ -119,7 +123,7 @@ EYE = np.eye(2, dtype=np.float32)
 PAIR = f32([[1, 2]])
 
 
-def moe(**attributes: Any) -> list[float]:  # noqa: ANN401
+def moe(**attributes: Any) -> list[float]:  # noqa: ANN401 - whatever the operator takes
     given: list[Given] = [PAIR, LOGITS, np.stack([EYE, 2 * EYE]), None, np.stack([EYE, EYE])]
     (got,) = run_row(MOE, given, attributes)
     return [float(value) for value in got[0]]

@@ -250,14 +250,17 @@ def test_one_byte_less_than_planned_is_refused(rows: int, dtype: type) -> None:
         run(inputs, SMALL, spare=-1)
 
 
-def test_scratch_does_not_grow_with_the_weight() -> None:
-    def planned(columns: int) -> int:
-        attributes: dict[str, AttributeValue] = {"K": 2048, "N": columns, "block_size": 32, "bits": 4}
+def test_scratch_does_not_grow_with_the_weight_nor_shrink_with_more_rows() -> None:
+    def planned(columns: int, rows: int = 1, bits: int = 4) -> int:
+        attributes: dict[str, AttributeValue] = {"K": 2048, "N": columns, "block_size": 32, "bits": bits}
         node = Node("the node", "MatMulNBits", "com.microsoft", 1, MappingProxyType(attributes))
-        activation: Array = np.zeros((1, 2048), np.float32)
-        packed: Array = np.zeros((columns, 64, 16), np.uint8)
+        activation: Array = np.zeros((rows, 2048), np.float32)
+        packed: Array = np.zeros((columns, 64, 4 * bits), np.uint8)
         call = Call(node, (activation, packed, np.zeros((columns, 64), np.float32)), [None], (True,), ())
         assert SPEC.workspace is not None
         return SPEC.workspace(query_of(call)).bytes
 
     assert planned(4096) == planned(65536)
+    for bits in (2, 4, 8):
+        sizes = [planned(4096, rows, bits) for rows in (1, 7, 8, 9, 10, 60, 512, 600)]
+        assert sizes == sorted(sizes)

@@ -59,13 +59,13 @@ def conv_sizes(
 ) -> dict[str, int]:
     """Bytes of a convolution's scratch; ``convert``: operands change to the arithmetic's type first."""
     form = conv_windows(node, source, weight)
-    rows = tile_rows(form, prod(weight[1:]))
-    window = prod(form.output[1:])
+    row = prod(weight[1:]) * prod(form.output[1:])
+    unfolded = min(row * form.output[0], max(row, TILE_ELEMENTS))
     depthwise = is_depthwise(node, source, weight)
     direct = form.plain and not convert and not depthwise
     return {
         "padded": 0 if direct else itemsize * source[1] * prod(form.padded),
-        "unfolded": 0 if direct or depthwise else itemsize * prod(weight[1:]) * rows * window,
+        "unfolded": 0 if direct or depthwise else itemsize * unfolded,
         "product": itemsize * source[1] * prod(form.output) if depthwise else 0,
         "weight": itemsize * prod(weight) if convert else 0,
         "result": itemsize * weight[0] * prod(form.output) if convert else 0,

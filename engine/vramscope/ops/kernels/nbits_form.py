@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -163,7 +163,10 @@ def nbits_form(
 
 
 def nbits_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
-    """Scratch of the host kernel: one tile of weight rows, whatever the size of the weight."""
+    """Scratch of the host kernel: one tile of weight rows, whatever the size of the weight.
+
+    Never less than for fewer activation rows, which take the other path.
+    """
     activation = query.input(0)
     if 0 in query.input(1).shape or 0 in activation.shape:
         return NO_WORKSPACE
@@ -174,4 +177,8 @@ def nbits_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
         zeros=query.input(3).present,
         grouped=query.input(4).present,
     )
-    return lay_out("host-nbits-product", form.sizes())
+    planned = lay_out("host-nbits-product", form.sizes())
+    if form.blockwise or form.grouped:
+        return planned
+    few = lay_out("host-nbits-product", replace(form, rows=FEW_ROWS).sizes())
+    return replace(planned, bytes=max(planned.bytes, few.bytes))

@@ -56,6 +56,7 @@ def region_of(
     """
     if prod(shape) == 0:
         return np.empty(shape, dtype)
+    call.scratch((requirement.bytes,), np.uint8)
     region = next(part for part in requirement.regions if part.name == name)
     return call.scratch(shape, dtype, region.offset)
 

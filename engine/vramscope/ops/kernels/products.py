@@ -26,6 +26,7 @@ Epilogue: TypeAlias = "Callable[[Array, Index], None]"
 """Finishes an f32 (or f64) block in place; the index says which part of the output the block is."""
 
 TILE_ELEMENTS = 1 << 19
+TILE_COLUMNS = 1024
 FEW_ROWS = 8
 ROW_BLOCK = 512
 
@@ -78,7 +79,7 @@ class HalfGeometry:
     @property
     def tile_columns(self) -> int:
         """Columns of the right operand in one tile of full depth."""
-        return max(1, min(self.columns, TILE_ELEMENTS // max(self.depth, 1)))
+        return max(1, min(self.columns, TILE_COLUMNS, TILE_ELEMENTS // max(self.depth, 1)))
 
     @property
     def tile_depth(self) -> int:
@@ -86,18 +87,18 @@ class HalfGeometry:
         return max(1, min(self.depth, TILE_ELEMENTS // max(self.columns, 1)))
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of each region: widened left rows, a tile of the right operand, the f32 result."""
-        tile = self.tile_columns * self.depth
-        result = self.block * self.tile_columns
-        if self.few:
-            tile = max(tile, self.tile_depth * self.columns)
-            result = self.block * self.columns
-        partial = result if self.few and self.tile_depth < self.depth else 0
+        """Bytes of each region: widened left rows, a tile of the right operand, the f32 result.
+
+        No region shrinks when an extent grows, so scratch planned for a bound serves every smaller call.
+        """
+        few = min(self.rows, FEW_ROWS) * self.columns
+        tile = min(self.depth * self.columns, max(TILE_ELEMENTS, self.depth, self.columns))
+        result = max(self.block * min(self.columns, TILE_COLUMNS), few)
         return {
             "left": 4 * self.block * self.depth,
             "tile": 4 * tile,
             "result": 4 * result,
-            "partial": 4 * partial,
+            "partial": 4 * few,
         }
 
 

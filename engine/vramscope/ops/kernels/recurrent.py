@@ -263,6 +263,5 @@ def _peep(direction: _Direction, gate: Values, index: int, cell: Values) -> None
 
 
 SPECS: tuple[OpSpec, ...] = tuple(
-    OpSpec("", name, recurrent, workspace=recurrent_workspace, host_inputs=(4,))
-    for name in ("LSTM", "GRU", "RNN")
+    OpSpec("", name, recurrent, workspace=recurrent_workspace) for name in ("LSTM", "GRU", "RNN")
 )

@@ -58,10 +58,16 @@ def test_greedy_tokens_and_logits_are_the_recorded_ones(
     for record in records:
         ids = tokenizer.encode(record["prompt"]).ids
         assert ids == record["prompt_ids"]
-        tokens, first = runner.greedy(ids, len(record["new_ids"]))
+        tokens, first = runner.forced(ids, record["new_ids"])
         assert tokens == record["new_ids"]
         assert tokenizer.decode(tokens, skip_special_tokens=False) == record["text"]
         assert max(abs(first[token] - logit) for token, logit in record["last_logits_top10"]) < limit
+
+
+def test_decoding_token_by_token_gives_the_same(exported: tuple[Path, float], shared_models: Path) -> None:
+    records = json.loads((shared_models / "groundtruth_smollm2-135m.json").read_text(encoding="utf-8"))
+    tokens, _ = Runner(exported[0]).greedy(records[0]["prompt_ids"], 4)
+    assert tokens == records[0]["new_ids"][:4]
 
 
 def test_a_complete_export_is_returned_as_it_is(exported: tuple[Path, float], gguf: Path) -> None:

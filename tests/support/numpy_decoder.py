@@ -205,3 +205,9 @@ class Runner:
             logits = self.feed(tokens[-1:])[-1]
             tokens.append(int(logits.argmax()))
         return tokens, first
+
+    def forced(self, ids: list[int], answer: list[int]) -> tuple[list[int], Floats]:
+        """Greedy choices along ``answer`` in one run: they equal it exactly when greedy decoding gives it."""
+        self.reset()
+        logits = self.feed(ids + answer[:-1])[len(ids) - 1 :]
+        return [int(token) for token in logits.argmax(axis=-1)], logits[0]

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 ALIGNMENT = 256
 """Bytes to which a slot's offset is rounded up (cudaMalloc's own guarantee)."""
@@ -31,8 +32,7 @@ class Slot:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """Where one value lives in the arena and from which step to which (inclusive) it must stay there."""
 
     value: int
@@ -59,7 +59,7 @@ class ArenaPlan:
     naive: int
     live_peak: int
     peak_step: int
-    alignment: int = 256
+    alignment: int = ALIGNMENT
 
     @property
     def savings(self) -> float:
@@ -67,12 +67,8 @@ class ArenaPlan:
         return 1.0 - self.peak / self.naive if self.naive else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """A value that needs memory from step ``first`` to step ``last``; ``reuses``.
-
-    An owner it may overwrite.
-    """
+class Owner(NamedTuple):
+    """A value that needs memory from step ``first`` to step ``last``; ``reuses``: owners it may overwrite."""
 
     value: int
     first: int
@@ -85,22 +81,23 @@ def align(size: int, alignment: int = ALIGNMENT) -> int:
     return -(-size // alignment) * alignment
 
 
-class _Slots:
-    """Slots made so far and which of them are free, ordered by size for best fit."""
+@dataclass(frozen=True, slots=True)
+class _Assignment:
+    """Which slot each owner got, in the owners' order, and what the walk saw."""
 
-    def __init__(self) -> None:
-        self.sizes: list[int] = []
-        self._free: list[tuple[int, int]] = []
+    slots: list[int]
+    capacities: list[int]
+    live_peak: int
+    peak_step: int
 
-    def take(self, need: int) -> int:
-        position = bisect_left(self._free, (need, -1))
-        if position < len(self._free):
-            return self._free.pop(position)[1]
-        self.sizes.append(need)
-        return len(self.sizes) - 1
-
-    def release(self, slot: int) -> None:
-        insort(self._free, (self.sizes[slot], slot))
+    def offsets(self, alignment: int) -> tuple[list[int], int]:
+        """Where each slot begins when they lie end to end, and where the last one ends."""
+        offsets: list[int] = []
+        end = 0
+        for size in self.capacities:
+            offsets.append(end)
+            end += align(size, alignment)
+        return offsets, end
 
 
 def plan_arena(
@@ -117,88 +114,93 @@ def plan_arena(
         views: value → owner whose bytes it is; kept in the plan for those who ask.
         alignment: of each slot's offset.
     """
-    slots = _Slots()
-    chosen: dict[int, int] = {}
-    ends: dict[int, list[int]] = {}
-    taken_over: set[int] = set()
-    live = live_peak = peak_step = 0
-    retired = -1
-    for owner in owners:
-        for step in range(retired + 1, owner.first):
-            live -= _retire(ends.pop(step, ()), chosen, taken_over, sizes, slots)
-        retired = max(retired, owner.first - 1)
-        heir = _heir(owner, sizes, chosen, taken_over, slots)
-        chosen[owner.value] = slots.take(sizes[owner.value]) if heir is None else chosen[heir]
-        if heir is not None:
-            taken_over.add(heir)
-            live -= sizes[heir]
-        ends.setdefault(owner.last, []).append(owner.value)
-        live += sizes[owner.value]
-        if live > live_peak:
-            live_peak, peak_step = live, owner.first
-    return _assemble(owners, sizes, views, chosen, slots.sizes, (live_peak, peak_step, alignment))
-
-
-def _retire(
-    values: Sequence[int],
-    chosen: dict[int, int],
-    taken_over: set[int],
-    sizes: Mapping[int, int],
-    slots: _Slots,
-) -> int:
-    freed = 0
-    for value in values:
-        if value not in taken_over:
-            slots.release(chosen[value])
-            freed += sizes[value]
-    return freed
-
-
-def _heir(
-    owner: Owner, sizes: Mapping[int, int], chosen: dict[int, int], taken_over: set[int], slots: _Slots
-) -> int | None:
-    need = sizes[owner.value]
-    for candidate in owner.reuses:
-        if candidate in taken_over or candidate not in chosen:
-            continue
-        if sizes[candidate] == need and slots.sizes[chosen[candidate]] >= need:
-            return candidate
-    return None
-
-
-def _assemble(
-    owners: Sequence[Owner],
-    sizes: Mapping[int, int],
-    views: Mapping[int, int],
-    chosen: Mapping[int, int],
-    capacities: Sequence[int],
-    totals: tuple[int, int, int],
-) -> ArenaPlan:
-    live_peak, peak_step, alignment = totals
-    offsets: list[int] = []
-    end = 0
-    for size in capacities:
-        offsets.append(end)
-        end += align(size, alignment)
+    assigned = _assign(owners, sizes)
+    offsets, end = assigned.offsets(alignment)
     placements = {
-        owner.value: Placement(
-            owner.value,
-            chosen[owner.value],
-            offsets[chosen[owner.value]],
-            sizes[owner.value],
-            owner.first,
-            owner.last,
-        )
-        for owner in owners
+        value: Placement(value, slot, offsets[slot], sizes[value], first, last)
+        for (value, first, last, _), slot in zip(owners, assigned.slots, strict=True)
     }
     return ArenaPlan(
-        slots=tuple(Slot(offset, size) for offset, size in zip(offsets, capacities, strict=True)),
+        slots=tuple(map(Slot, offsets, assigned.capacities)),
         placements=MappingProxyType(placements),
         views=views,
         bytes=end,
-        peak=sum(capacities),
+        peak=sum(assigned.capacities),
         naive=sum(sizes[owner.value] for owner in owners),
-        live_peak=live_peak,
-        peak_step=peak_step,
+        live_peak=assigned.live_peak,
+        peak_step=assigned.peak_step,
         alignment=alignment,
     )
+
+
+def arena_bytes(owners: Sequence[Owner], sizes: Mapping[int, int], alignment: int = ALIGNMENT) -> int:
+    """The ``bytes`` of :func:`plan_arena` alone."""
+    return _assign(owners, sizes).offsets(alignment)[1]
+
+
+class _Walk:
+    """The state of one walk over the owners: slots, which are free, what is alive."""
+
+    __slots__ = ("_free", "_sizes", "_slot_of", "_taken_over", "capacities", "live")
+
+    def __init__(self, sizes: Mapping[int, int]) -> None:
+        self.capacities: list[int] = []
+        self.live = 0
+        self._sizes = sizes
+        self._slot_of: dict[int, int] = {}
+        self._taken_over: set[int] = set()
+        self._free: list[tuple[int, int]] = []
+        """(capacity, slot) of free slots, sorted: the first that is large enough fits best."""
+
+    def place(self, owner: Owner) -> int:
+        """The slot of ``owner``: that of a value it overwrites, the smallest free one, or a new one."""
+        need = self._sizes[owner.value]
+        slot = self._inherit(owner, need) if owner.reuses else -1
+        if slot < 0:
+            position = bisect_left(self._free, (need, -1))
+            if position < len(self._free):
+                slot = self._free.pop(position)[1]
+            else:
+                slot = len(self.capacities)
+                self.capacities.append(need)
+        self._slot_of[owner.value] = slot
+        self.live += need
+        return slot
+
+    def _inherit(self, owner: Owner, need: int) -> int:
+        for candidate in owner.reuses:
+            slot = self._slot_of.get(candidate, -1)
+            if slot >= 0 and candidate not in self._taken_over and self._sizes[candidate] == need:
+                self._taken_over.add(candidate)
+                self.live -= need
+                return slot
+        return -1
+
+    def retire(self, values: Iterable[int]) -> None:
+        """Frees the slots of values whose last use is over; one that was overwritten has none any more."""
+        for value in values:
+            if value not in self._taken_over:
+                slot = self._slot_of[value]
+                insort(self._free, (self.capacities[slot], slot))
+                self.live -= self._sizes[value]
+
+
+def _assign(owners: Sequence[Owner], sizes: Mapping[int, int]) -> _Assignment:
+    walk = _Walk(sizes)
+    chosen: list[int] = []
+    ends: dict[int, list[int]] = {}
+    pending: list[int] = []
+    live_peak = peak_step = 0
+    for owner in owners:
+        while pending and pending[0] < owner.first:
+            walk.retire(ends.pop(heappop(pending)))
+        chosen.append(walk.place(owner))
+        ending = ends.get(owner.last)
+        if ending is None:
+            ends[owner.last] = [owner.value]
+            heappush(pending, owner.last)
+        else:
+            ending.append(owner.value)
+        if walk.live > live_peak:
+            live_peak, peak_step = walk.live, owner.first
+    return _Assignment(chosen, walk.capacities, live_peak, peak_step)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vramscope.graph.expr import Interval, Symbol, derivation, free_symbols
+from vramscope.graph.expr import Interval, Symbol, derivation
 from vramscope.plan.types import AxisRow, Certainty
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vramscope.graph.model import Minted
-    from vramscope.plan.index import PlanningIndex
+    from vramscope.plan.index import Mention, PlanningIndex
     from vramscope.plan.sizes import SymbolRanges
     from vramscope.plan.symbols import PhaseBindings
 
@@ -22,37 +22,13 @@ def axis_rows(
     minted: Mapping[str, Minted],
 ) -> tuple[AxisRow, ...]:
     """One row per symbol over all phases; refused ones first, then by name."""
-    uses, first = _mentions(index)
-    rows = [_row(name, uses[name], first[name], phases, minted) for name in uses]
+    rows = [_row(name, mention, phases, minted) for name, mention in index.mentions.items()]
     return tuple(sorted(rows, key=lambda row: (not row.refused, row.symbol)))
-
-
-def _mentions(index: PlanningIndex) -> tuple[dict[str, int], dict[str, str]]:
-    counts = [0] * len(index.classes)
-    example = [-1] * len(index.classes)
-    for value, number in enumerate(index.class_of):
-        counts[number] += 1
-        if example[number] < 0:
-            example[number] = value
-    uses: dict[str, int] = {}
-    first: dict[str, int] = {}
-    for number, shape_class in enumerate(index.classes):
-        names = {name for dim in shape_class.shape or () for name in free_symbols(dim)}
-        for name in names:
-            uses[name] = uses.get(name, 0) + counts[number]
-            first[name] = min(first.get(name, example[number]), example[number])
-    return uses, {name: _node_of(index, value) for name, value in first.items()}
-
-
-def _node_of(index: PlanningIndex, value: int) -> str:
-    step, _ = index.readers.get(value, (-1, -1))
-    return index.program.steps[step].node.name if step >= 0 else ""
 
 
 def _row(
     name: str,
-    uses: int,
-    first_node: str,
+    mention: Mention,
     phases: Sequence[tuple[PhaseBindings, SymbolRanges]],
     minted: Mapping[str, Minted],
 ) -> AxisRow:
@@ -76,8 +52,8 @@ def _row(
         kind=kind,
         source=_short_source(sources, ranges.sources.get(name, "")),
         derivation=lines,
-        uses=uses,
-        first_node=first_node,
+        uses=mention.uses,
+        first_node=mention.first_node,
         refused=_refusal(name, origin) if missing else "",
         editable=kind in ("", "ConfiguredMax"),
     )

@@ -1,9 +1,7 @@
 """What planning needs of a program and no scenario changes: lifetimes, views, shape classes.
 
-Built once a model.
-
-Thousands of values have a few dozen distinct symbolic shapes, so a re-plan evaluates each *class* of shape
-once.
+Built once a model. Thousands of values have a few dozen distinct symbolic shapes, so a re-plan evaluates each
+*class* of shape once; and thousands of nodes ask a few dozen distinct questions about scratch.
 """
 
 from __future__ import annotations
@@ -12,16 +10,21 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from vramscope.graph.dtypes import bit_width
+from vramscope.graph.expr import free_symbols
 from vramscope.graph.model import ABSENT, KvForm, Model, Program, Step, ValueKind
+from vramscope.ops.reference import has_reference
 from vramscope.ops.table import spec_for
 from vramscope.plan.arena import Owner
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from vramscope.graph.dtypes import ElementType
     from vramscope.graph.expr import Shape
+    from vramscope.graph.model import AttributeValue, Node
     from vramscope.ops.spec import OpSpec
 
 
@@ -31,6 +34,45 @@ class ShapeClass:
 
     dtype: ElementType
     shape: Shape | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepFacts:
+    """What a step's row says in every plan.
+
+    Attributes:
+        kernel: ``host``, ``reference`` or ``none``: who runs it.
+        inputs: value ids that it reads by name.
+        outputs: value ids that it defines.
+        own: those of its wanted outputs that have bytes of their own.
+        weight_bytes: bytes of the stored weights that it reads, each once.
+    """
+
+    kernel: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    own: tuple[int, ...]
+    weight_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScratchQuestion:
+    """A step with planned scratch.
+
+    Steps of one ``group`` differ at most in the shapes of ``bound`` inputs.
+    """
+
+    step: int
+    group: int
+    bound: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """How many values mention a symbol, and the first node that reads or gives one of them."""
+
+    uses: int
+    first_node: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +89,10 @@ class PlanningIndex:
         root_of: value id → the value whose bytes it is (itself unless it is a view).
         bound: values that live in caller-owned buffers: graph inputs and outputs.
         readers: value id → first (step, input index) that reads it.
-        mentions: symbol → (number of values that mention it, first such value id).
+        makers: value id → the step that gives it.
+        facts: of each main step, in order.
+        scratch: the main steps with planned scratch.
+        mentions: every symbol of the program.
     """
 
     program: Program
@@ -59,6 +104,15 @@ class PlanningIndex:
     root_of: Mapping[int, int]
     bound: frozenset[int]
     readers: Mapping[int, tuple[int, int]]
+    makers: Mapping[int, int]
+    facts: tuple[StepFacts, ...]
+    scratch: tuple[ScratchQuestion, ...]
+    mentions: Mapping[str, Mention]
+
+    @property
+    def main_steps(self) -> tuple[Step, ...]:
+        """The steps that run every time; constant ones run once, when a session is prepared."""
+        return self.program.steps[self.program.constant_steps :]
 
 
 def build_index(model: Model) -> PlanningIndex:
@@ -71,6 +125,8 @@ def build_index(model: Model) -> PlanningIndex:
     bound = frozenset((*program.inputs, *program.outputs))
     root_of = _roots(program, specs, bound, strided)
     classes, class_of = _classes(program)
+    readers, makers = _readers(program), _makers(program)
+    main = program.steps[program.constant_steps :]
     return PlanningIndex(
         program=program,
         specs=specs,
@@ -80,7 +136,11 @@ def build_index(model: Model) -> PlanningIndex:
         owners=_owners(program, specs, root_of, bound, uses),
         root_of=root_of,
         bound=bound,
-        readers=_readers(program),
+        readers=readers,
+        makers=makers,
+        facts=_facts(program, specs, wanted, root_of),
+        scratch=tuple(_scratch(main, specs, class_of, bound, wanted)),
+        mentions=_mentions(program, classes, class_of, readers, makers),
     )
 
 
@@ -122,6 +182,94 @@ def _readers(program: Program) -> Mapping[int, tuple[int, int]]:
         for value in body_captures(step):
             readers.setdefault(value, (step.index, -1))
     return MappingProxyType(readers)
+
+
+def _makers(program: Program) -> Mapping[int, int]:
+    return MappingProxyType(
+        {value: step.index for step in program.steps for value in step.outputs if value != ABSENT}
+    )
+
+
+def _facts(
+    program: Program, specs: Sequence[OpSpec], wanted: Sequence[Sequence[bool]], root_of: Mapping[int, int]
+) -> tuple[StepFacts, ...]:
+    runners: dict[tuple[str, str, int], str] = {}
+    facts: list[StepFacts] = []
+    for step in program.steps[program.constant_steps :]:
+        node = step.node
+        kind = (node.domain, node.operator, node.opset)
+        if kind not in runners:
+            runners[kind] = _runner(node, specs[step.index])
+        inputs = tuple(value for value in step.inputs if value != ABSENT)
+        outputs = tuple(value for value in step.outputs if value != ABSENT)
+        asked = zip(step.outputs, wanted[step.index], strict=True)
+        own = tuple(value for value, want in asked if want and root_of[value] == value)
+        stored = {root_of[value] for value in inputs} & program.weights.keys()
+        weights = sum(program.weights[root].size for root in stored)
+        facts.append(StepFacts(runners[kind], inputs, outputs, own, weights))
+    return tuple(facts)
+
+
+def _runner(node: Node, spec: OpSpec) -> str:
+    if spec.kernel is not None:
+        return "host"
+    return "reference" if has_reference(node.domain, node.operator, node.opset) else "none"
+
+
+def _scratch(
+    steps: Sequence[Step],
+    specs: Sequence[OpSpec],
+    class_of: Sequence[int],
+    bound: frozenset[int],
+    wanted: Sequence[Sequence[bool]],
+) -> Iterator[ScratchQuestion]:
+    """Steps with the same operator, attributes, input classes and wanted outputs ask the same question."""
+    groups: dict[object, int] = {}
+    for step in steps:
+        spec, node = specs[step.index], step.node
+        if spec.workspace is None and spec.reference_workspace is None:
+            continue
+        shapes = tuple(-1 if value == ABSENT else class_of[value] for value in step.inputs)
+        attributes = _comparable(node.attributes)
+        key = (
+            node.domain,
+            node.operator,
+            node.opset,
+            shapes,
+            sum(wanted[step.index]),
+            attributes or step.index,
+        )
+        group = groups.setdefault(key, len(groups))
+        yield ScratchQuestion(step.index, group, tuple(value for value in step.inputs if value in bound))
+
+
+def _comparable(attributes: Mapping[str, AttributeValue]) -> tuple[tuple[str, AttributeValue], ...] | None:
+    """The attributes as a dictionary key; None when one of them is a tensor."""
+    if any(isinstance(value, np.ndarray) for value in attributes.values()):
+        return None
+    return (("", ""), *sorted(attributes.items(), key=lambda item: item[0]))
+
+
+def _mentions(
+    program: Program,
+    classes: Sequence[ShapeClass],
+    class_of: Sequence[int],
+    readers: Mapping[int, tuple[int, int]],
+    makers: Mapping[int, int],
+) -> Mapping[str, Mention]:
+    members: list[list[int]] = [[] for _ in classes]
+    for value, number in enumerate(class_of):
+        members[number].append(value)
+    values: dict[str, list[int]] = {}
+    for number, shape_class in enumerate(classes):
+        for name in {name for dim in shape_class.shape or () for name in free_symbols(dim)}:
+            values.setdefault(name, []).extend(members[number])
+    found: dict[str, Mention] = {}
+    for name, mentioning in values.items():
+        first = min(mentioning)
+        step = readers[first][0] if first in readers else makers.get(first, -1)
+        found[name] = Mention(len(mentioning), program.steps[step].node.name if step >= 0 else "")
+    return MappingProxyType(found)
 
 
 def _roots(

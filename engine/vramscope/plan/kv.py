@@ -33,11 +33,6 @@ def resolve_context(contract: DecoderContract, scenario: Scenario) -> Context:
         ScenarioError: a context beyond the model's limit, or a prompt that does not fit the context.
     """
     limit = contract.context_limit
-    if scenario.batch < 1 or scenario.prompt < 1 or scenario.context < 0:
-        raise ScenarioError(
-            f"batch {scenario.batch}, prompt {scenario.prompt}, context {scenario.context}",
-            "batch and prompt are at least 1 and the context is not negative",
-        )
     if limit is not None and scenario.context > limit.value:
         raise ScenarioError(
             f"a context of {scenario.context:,} tokens",

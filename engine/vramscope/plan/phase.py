@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from vramscope.graph.dtypes import tensor_bytes
 from vramscope.graph.expr import Dim, evaluate
-from vramscope.graph.model import ABSENT, Program, Step, ValueKind
+from vramscope.graph.model import ABSENT, Program, Step
 from vramscope.ops.spec import NO_WORKSPACE
 from vramscope.plan.arena import ArenaPlan, Owner, align, plan_arena
 from vramscope.plan.types import (
+    OWN_RUNTIME,
     UNKNOWN,
     Bounded,
     Exact,
@@ -20,13 +22,13 @@ from vramscope.plan.types import (
     Refused,
     WorkspacePlan,
 )
-from vramscope.plan.workspace import merge, requirement
+from vramscope.plan.workspace import merge, requirements
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from vramscope.ops.spec import WorkspaceRequirement
-    from vramscope.plan.index import PlanningIndex
+    from vramscope.plan.index import PlanningIndex, StepFacts
     from vramscope.plan.sizes import Resolver
     from vramscope.plan.symbols import PhaseBindings
 
@@ -39,32 +41,41 @@ def body_key(step: int) -> int:
     return -2 - step
 
 
-def phase_arena(index: PlanningIndex, resolver: Resolver, symbols: dict[str, int]) -> ArenaPlan:
-    """The arena of one phase; values that cannot be sized are left out (they are refusals of the plan)."""
+def phase_owners(
+    index: PlanningIndex, resolver: Resolver, symbols: Mapping[str, int]
+) -> tuple[Sequence[Owner], dict[int, int]]:
+    """Who needs arena memory in one phase, in order of definition, and the bytes of each.
+
+    Values that cannot be sized are left out: they are refusals of the plan.
+    """
     sizes: dict[int, int] = {}
-    owners: list[Owner] = []
-    for owner in _with_bodies(index, symbols, sizes):
-        size = sizes[owner.value] if owner.value < 0 else resolver.size(owner.value)
-        if size is not None:
+    regions = _body_regions(index, symbols, sizes)
+    size_of = resolver.size
+    refused = False
+    for owner in index.owners:
+        size = size_of(owner.value)
+        if size is None:
+            refused = True
+        else:
             sizes[owner.value] = size
-            owners.append(owner)
-    return plan_arena(owners, sizes, index.root_of)
+    owners: Sequence[Owner] = index.owners
+    if refused:
+        owners = [owner for owner in owners if owner.value in sizes]
+    return (sorted((*owners, *regions), key=lambda owner: owner.first) if regions else owners), sizes
 
 
-def _with_bodies(index: PlanningIndex, symbols: dict[str, int], sizes: dict[int, int]) -> Iterable[Owner]:
+def _body_regions(index: PlanningIndex, symbols: Mapping[str, int], sizes: dict[int, int]) -> list[Owner]:
     regions: list[Owner] = []
-    for step in index.program.steps[index.program.constant_steps :]:
+    for step in index.main_steps:
         if step.bodies and index.specs[step.index].control_flow and step.node.operator == "If":
             size = max((_body_bytes(body, symbols) or 0 for body in step.bodies.values()), default=0)
             if size:
                 sizes[body_key(step.index)] = size
                 regions.append(Owner(body_key(step.index), step.index, step.index))
-    if not regions:
-        return index.owners
-    return sorted((*index.owners, *regions), key=lambda owner: owner.first)
+    return regions
 
 
-def _body_bytes(body: Program, symbols: dict[str, int]) -> int | None:
+def _body_bytes(body: Program, symbols: Mapping[str, int]) -> int | None:
     """Bytes of every value a body computes, one after the other; None when one has no exact shape."""
     total = 0
     for step in body.steps:
@@ -82,7 +93,7 @@ def _body_bytes(body: Program, symbols: dict[str, int]) -> int | None:
     return total
 
 
-def _exact(shape: tuple[Dim, ...] | None, symbols: dict[str, int]) -> tuple[int, ...] | None:
+def _exact(shape: tuple[Dim, ...] | None, symbols: Mapping[str, int]) -> tuple[int, ...] | None:
     if shape is None:
         return None
     extents = [evaluate(dim, symbols) for dim in shape]
@@ -91,30 +102,26 @@ def _exact(shape: tuple[Dim, ...] | None, symbols: dict[str, int]) -> tuple[int,
 
 
 def phase_workspace(
-    index: PlanningIndex, resolver: Resolver
+    index: PlanningIndex, resolver: Resolver, runtime: str = OWN_RUNTIME
 ) -> tuple[WorkspacePlan, dict[int, WorkspaceRequirement]]:
     """The workspace slots of one phase, and what each step asked for."""
-    requirements = {
-        step.index: need
-        for step in index.program.steps[index.program.constant_steps :]
-        if index.specs[step.index].workspace is not None
-        and (need := requirement(index, resolver, step)).bytes > 0
-    }
-    names = {step: index.program.steps[step].node.name for step in requirements}
-    return merge(requirements, names), requirements
+    needs = requirements(index, resolver, runtime)
+    return merge(needs, {step: index.program.steps[step].node.name for step in needs}), needs
 
 
-def plan_phase(index: PlanningIndex, bindings: PhaseBindings, resolver: Resolver) -> PhasePlan:
+def plan_phase(
+    index: PlanningIndex, bindings: PhaseBindings, resolver: Resolver, runtime: str = OWN_RUNTIME
+) -> PhasePlan:
     """Everything about one phase."""
     program = index.program
-    symbols = dict(bindings.symbols)
-    arena = phase_arena(index, resolver, symbols)
-    workspace, requirements = phase_workspace(index, resolver)
-    shapes = {value.id: resolver.shape(value.id) for value in program.values}
-    live = _live_bytes(arena, len(program.steps))
+    owners, sizes = phase_owners(index, resolver, bindings.symbols)
+    arena = plan_arena(owners, sizes, index.root_of)
+    workspace, needs = phase_workspace(index, resolver, runtime)
+    shapes = resolver.shapes()
+    live = live_bytes(arena, len(program.steps))
     rows = tuple(
-        _node_row(index, resolver, shapes, step, requirements.get(step.index), live[step.index])
-        for step in program.steps[program.constant_steps :]
+        _node_row(step, facts, shapes, resolver, needs.get(step.index, NO_WORKSPACE), live[step.index])
+        for step, facts in zip(index.main_steps, index.facts, strict=True)
     )
     return PhasePlan(
         phase=bindings.phase,
@@ -127,76 +134,74 @@ def plan_phase(index: PlanningIndex, bindings: PhaseBindings, resolver: Resolver
     )
 
 
-def _refusals(index: PlanningIndex, shapes: dict[int, Exact | Bounded | Refused]) -> Iterable[Refused]:
-    """Inputs that nothing settles, and values that need memory and have no ceiling."""
-    needed = {owner.value for owner in index.owners} | index.bound
-    for value in sorted(needed):
+def _refusals(index: PlanningIndex, shapes: Mapping[int, Exact | Bounded | Refused]) -> Iterable[Refused]:
+    """The first refused value of each symbol among inputs and values that need memory.
+
+    Of values without a rank only those are told whose node reads nothing without one: the others follow.
+    """
+    told: set[str] = set()
+    for value in sorted({owner.value for owner in index.owners} | index.bound):
         shape = shapes[value]
-        if isinstance(shape, Refused):
-            yield shape
+        if not isinstance(shape, Refused) or shape.symbol in told:
+            continue
+        if shape.axis < 0:
+            if not _follows(index, shapes, value):
+                yield shape
+            continue
+        told.add(shape.symbol)
+        yield shape
 
 
-def _live_bytes(arena: ArenaPlan, steps: int) -> list[int]:
+def _follows(index: PlanningIndex, shapes: Mapping[int, Exact | Bounded | Refused], value: int) -> bool:
+    step = index.makers.get(value, -1)
+    inputs = index.program.steps[step].inputs if step >= 0 else ()
+    refused = [shape for item in inputs if isinstance(shape := shapes.get(item), Refused)]
+    return any(shape.axis < 0 for shape in refused)
+
+
+def live_bytes(arena: ArenaPlan, steps: int) -> list[int]:
+    """Arena bytes alive at each of ``steps`` steps; a value overwritten in place counts no more then."""
+    begun = {(placement.slot, placement.first) for placement in arena.placements.values()}
     change = [0] * (steps + 2)
-    for placement in arena.placements.values():
-        change[placement.first] += placement.size
-        change[min(placement.last, steps) + 1] -= placement.size
-    total, live = 0, []
-    for delta in change:
-        total += delta
-        live.append(total)
-    return live
+    for _, slot, _, size, first, last in arena.placements.values():
+        overwritten = last > first and (slot, last) in begun
+        change[first] += size
+        change[last if overwritten else min(last, steps) + 1] -= size
+    return list(accumulate(change))
 
 
 def _node_row(
-    index: PlanningIndex,
-    resolver: Resolver,
-    shapes: dict[int, Exact | Bounded | Refused],
     step: Step,
-    need: WorkspaceRequirement | None,
+    facts: StepFacts,
+    shapes: Mapping[int, Exact | Bounded | Refused],
+    resolver: Resolver,
+    need: WorkspaceRequirement,
     live: int,
 ) -> NodeRow:
-    spec = index.specs[step.index]
     node = step.node
     return NodeRow(
-        step=step.index,
-        name=node.name,
-        operator=node.operator,
-        domain=node.domain,
-        scope=node.scope,
-        kernel="host" if spec.kernel is not None else "reference",
-        inputs=tuple(shapes[value] for value in step.inputs if value != ABSENT),
-        outputs=tuple(shapes[value] for value in step.outputs if value != ABSENT),
-        weight_bytes=_weight_bytes(index, step),
-        output_bytes=_output_figure(index, resolver, shapes, step),
-        workspace=need or NO_WORKSPACE,
-        live_bytes=live,
+        step.index,
+        node.name,
+        node.operator,
+        node.domain,
+        node.scope,
+        facts.kernel,
+        tuple([shapes[value] for value in facts.inputs]),
+        tuple([shapes[value] for value in facts.outputs]),
+        facts.weight_bytes,
+        _output_figure(facts, shapes, resolver),
+        need,
+        live,
     )
 
 
-def _weight_bytes(index: PlanningIndex, step: Step) -> int:
-    total = 0
-    for value in step.inputs:
-        if value == ABSENT:
-            continue
-        source = index.program.weights.get(index.root_of[value])
-        if source is not None:
-            total += source.size
-    return total
-
-
 def _output_figure(
-    index: PlanningIndex,
-    resolver: Resolver,
-    shapes: dict[int, Exact | Bounded | Refused],
-    step: Step,
+    facts: StepFacts, shapes: Mapping[int, Exact | Bounded | Refused], resolver: Resolver
 ) -> Figure:
     total, bounded = 0, False
-    for position, value in enumerate(step.outputs):
-        if value == ABSENT or not index.wanted[step.index][position] or index.root_of[value] != value:
-            continue
+    for value in facts.own:
         size = resolver.size(value)
-        if size is None or index.program.values[value].kind is ValueKind.WEIGHT:
+        if size is None:
             return UNKNOWN
         total += size
         bounded = bounded or isinstance(shapes[value], Bounded)

@@ -6,41 +6,42 @@ re-plan is arithmetic over a few dozen shape classes and one walk over the steps
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from vramscope.errors import ScenarioError
+from vramscope.errors import ScenarioError, ShapeOverflowError
 from vramscope.graph.dtypes import tensor_bytes
 from vramscope.graph.growing import growing_symbols
+from vramscope.plan.arena import arena_bytes
 from vramscope.plan.axes import axis_rows
 from vramscope.plan.cards import find_card
+from vramscope.plan.checks import check_scenario, idle_maxima
+from vramscope.plan.components import plan_components, total_of
 from vramscope.plan.index import build_index
 from vramscope.plan.kv import NO_KV, Context, plan_kv, resolve_context
-from vramscope.plan.phase import phase_arena, phase_workspace, plan_phase
-from vramscope.plan.sizes import Resolver, SymbolRanges, symbol_ranges
-from vramscope.plan.symbols import PhaseBindings, decoder_bindings, phase_extents, plain_bindings
+from vramscope.plan.phase import phase_owners, plan_phase
+from vramscope.plan.sizes import Resolver, symbol_ranges
+from vramscope.plan.symbols import PhaseBindings, decoder_bindings, is_batch, phase_extents, plain_bindings
 from vramscope.plan.types import (
     UNKNOWN,
     BindingRow,
     Bounded,
     BucketPolicy,
-    Component,
-    ComponentName,
     Figure,
-    KvPlan,
     Phase,
     PhasePlan,
     Plan,
     Refused,
     Scenario,
-    WeightPlan,
     WorkspacePlan,
 )
 from vramscope.plan.verdict import Limits, judge, largest_fit
 from vramscope.plan.weights import plan_weights, resident_roots
-from vramscope.plan.workspace import slot_bytes
+from vramscope.plan.workspace import merge, requirements, slot_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vramscope.graph.model import Model, Value
 
 STATE_BYTES_PER_SEQUENCE = 3 * 8
@@ -58,8 +59,17 @@ def make_plan(model: Model, scenario: Scenario) -> Plan:
     return Planner(model).plan(scenario)
 
 
-_LimitKey = tuple[int, int, BucketPolicy, tuple[tuple[str, int], ...], int]
+_LimitKey = tuple[int, int, BucketPolicy, tuple[tuple[str, int], ...], str, int]
 """What the largest context depends on: everything of a scenario but the context itself."""
+
+SHOWN_NAMES = 6
+"""How many nodes a note names."""
+
+LARGEST_BATCH = 4096
+"""No larger batch is looked for."""
+
+LARGEST_CONTEXT = 2**22
+"""No longer context is looked for where the model states no limit."""
 
 
 class Planner:
@@ -71,24 +81,26 @@ class Planner:
         self.index = build_index(model)
         self.growing = growing_symbols(model.program, model.contract)
         self._weights = plan_weights(self.index, self._constant_sizes())
+        self._io = _io_values(model)
+        self._cards: dict[str, int] = {}
         self._limits: dict[_LimitKey, int | None] = {}
 
     def plan(self, scenario: Scenario) -> Plan:
         """The plan of one scenario; raises as :func:`make_plan` does."""
-        available = available_bytes(scenario)
+        check_scenario(scenario, self.index.mentions.keys())
+        available = self._available(scenario)
         context = self._context(scenario)
         kv = plan_kv(self.model, scenario, context.capacity) if context else NO_KV
-        phases = []
-        ranges: list[tuple[PhaseBindings, SymbolRanges]] = []
-        for bindings in self._bindings(scenario, context):
-            found = symbol_ranges(bindings, self.model.program.minted, self.growing)
-            ranges.append((bindings, found))
-            phases.append(plan_phase(self.index, bindings, Resolver(self.index, bindings, found)))
+        bindings = self._bindings(scenario, context)
+        ranges = [symbol_ranges(item, self.model.program.minted, self.growing) for item in bindings]
+        phases = [
+            plan_phase(self.index, item, Resolver(self.index, item, found), scenario.runtime)
+            for item, found in zip(bindings, ranges, strict=True)
+        ]
         rows = self._binding_rows(phases, scenario)
-        components = _components(self._weights, kv, phases, rows)
-        total = _total(components, phases)
-        refused = any(phase.refusals for phase in phases)
-        limits = self._fits(scenario, available) if available is not None and not refused else Limits()
+        components = plan_components(self._weights, kv, phases, rows, scenario)
+        total = total_of(components, phases)
+        limits = self._fits(scenario, available, total)
         return Plan(
             scenario=scenario,
             context=context.tokens if context else 0,
@@ -99,36 +111,45 @@ class Planner:
             phases=tuple(phases),
             components=components,
             total=total,
-            verdict=judge(scenario, context, components, total, available, limits, tuple(phases)),
-            axes=axis_rows(self.index, ranges, self.model.program.minted),
-            notes=self._notes(),
+            verdict=judge(
+                scenario, context, components, total, available, limits, tuple(phases), self._maker(rows)
+            ),
+            axes=axis_rows(self.index, list(zip(bindings, ranges, strict=True)), self.model.program.minted),
+            notes=self._notes(scenario, bindings),
         )
 
     def total_bytes(self, scenario: Scenario) -> int | None:
         """The plan's total alone, without rows.
 
-        None when an axis is refused or the scenario is not plannable.
+        None when an axis is refused, the scenario is not plannable or no device could hold it.
         """
         try:
             context = self._context(scenario)
             kv = plan_kv(self.model, scenario, context.capacity) if context else NO_KV
-            arena = 0
-            workspaces: list[WorkspacePlan] = []
-            sizes: dict[int, int] = {}
-            for bindings in self._bindings(scenario, context):
-                found = symbol_ranges(bindings, self.model.program.minted, self.growing)
-                resolver = Resolver(self.index, bindings, found)
-                plan = phase_arena(self.index, resolver, dict(bindings.symbols))
-                arena = max(arena, plan.bytes)
-                workspaces.append(phase_workspace(self.index, resolver)[0])
-                for value in self._io_values():
-                    sizes[value] = max(sizes.get(value, 0), resolver.size(value) or 0)
-        except ScenarioError:
+            phases = [self._phase_bytes(item, scenario) for item in self._bindings(scenario, context)]
+        except (ScenarioError, ShapeOverflowError):
             return None
+        arena = max(phase.arena for phase in phases)
+        scratch = slot_bytes([phase.workspace for phase in phases])
+        io_bytes: int = sum(max(sizes) for sizes in zip(*(phase.io for phase in phases), strict=True))
         state = scenario.batch * STATE_BYTES_PER_SEQUENCE if context else 0
-        scratch = slot_bytes(workspaces)
-        io_bytes = sum(sizes.values()) + state
-        return self._weights.bytes + kv.bytes + kv.transient + arena + scratch + io_bytes
+        return self._weights.bytes + kv.bytes + kv.transient + arena + scratch + io_bytes + state
+
+    def _phase_bytes(self, bindings: PhaseBindings, scenario: Scenario) -> _PhaseBytes:
+        found = symbol_ranges(bindings, self.model.program.minted, self.growing)
+        resolver = Resolver(self.index, bindings, found)
+        owners, sizes = phase_owners(self.index, resolver, bindings.symbols)
+        needs = requirements(self.index, resolver, scenario.runtime)
+        io_sizes = tuple(resolver.size(value) or 0 for value in self._io)
+        return _PhaseBytes(arena_bytes(owners, sizes), merge(needs, {}), io_sizes)
+
+    def _available(self, scenario: Scenario) -> int | None:
+        """As :func:`available_bytes`; a card is looked up once."""
+        if scenario.budget is not None or not scenario.card:
+            return available_bytes(scenario)
+        if scenario.card not in self._cards:
+            self._cards[scenario.card] = find_card(scenario.card).memory_bytes
+        return self._cards[scenario.card]
 
     def _context(self, scenario: Scenario) -> Context | None:
         contract = self.model.contract
@@ -149,17 +170,8 @@ class Planner:
         folded = resident_roots(self.index).keys() - self.model.program.weights.keys()
         return {value: resolver.size(value) or 0 for value in folded}
 
-    def _io_values(self) -> list[int]:
-        """Graph inputs and outputs that are not KV buffers."""
-        contract = self.model.contract
-        names = {name for pair in contract.kv for name in (pair.input, pair.output)} if contract else set()
-        program = self.model.program
-        return [
-            item for item in (*program.inputs, *program.outputs) if program.values[item].name not in names
-        ]
-
     def _binding_rows(self, phases: list[PhasePlan], scenario: Scenario) -> tuple[BindingRow, ...]:
-        rows = [self._binding_row(value, phases) for value in self._io_values()]
+        rows = [self._binding_row(value, phases) for value in self._io]
         if self.model.contract is not None:
             state = Figure.exact(scenario.batch * STATE_BYTES_PER_SEQUENCE)
             rows.append(BindingRow("decode state", "state", (3, scenario.batch), state))
@@ -178,39 +190,95 @@ class Planner:
                 best = (size, shape.shape, isinstance(shape, Bounded))
         return BindingRow(item.name, direction, best[1], Figure.of(best[0], bounded=best[2]))
 
-    def _fits(self, scenario: Scenario, available: int) -> Limits:
+    def _maker(self, rows: Sequence[BindingRow]) -> str:
+        """The node that gives the largest graph output, for blame; empty when an input is larger."""
+        values = {self.model.program.values[value].name: value for value in self.model.program.outputs}
+        largest = max(rows, key=lambda row: row.figure.known, default=None)
+        step = self.index.makers.get(values.get(largest.name, -1), -1) if largest else -1
+        return self.model.program.steps[step].node.name if step >= 0 else ""
+
+    def _fits(self, scenario: Scenario, available: int | None, total: Figure) -> Limits:
+        if available is None or total.bytes is None:
+            return Limits()
+        known = {scenario.batch: total.bytes}
+        batch = None
+        if self._has_batch():
+            batch = largest_fit(
+                lambda count: known.get(count) or self.total_bytes(replace(scenario, batch=count)),
+                1,
+                LARGEST_BATCH,
+                available,
+            )
+        return Limits(self._largest_context(scenario, available), batch)
+
+    def _has_batch(self) -> bool:
+        program = self.model.program
+        dims = (dim for value in program.inputs for dim in program.values[value].shape or ())
+        return self.model.contract is not None or any(is_batch(dim) for dim in dims)
+
+    def _largest_context(self, scenario: Scenario, available: int) -> int | None:
         contract = self.model.contract
         if contract is None:
-            return Limits()
+            return None
         maxima = tuple(sorted(scenario.maxima.items()))
-        key = (scenario.batch, scenario.prompt, scenario.bucket, maxima, available)
+        key = (scenario.batch, scenario.prompt, scenario.bucket, maxima, scenario.runtime, available)
         if key not in self._limits:
-            limit = contract.context_limit.value if contract.context_limit else 2**22
+            limit = contract.context_limit.value if contract.context_limit else LARGEST_CONTEXT
             self._limits[key] = largest_fit(
                 lambda tokens: self.total_bytes(replace(scenario, context=tokens)),
-                max(scenario.prompt, 1),
+                scenario.prompt,
                 limit,
                 available,
             )
-        batch = largest_fit(
-            lambda count: self.total_bytes(replace(scenario, batch=count)), 1, 4096, available
-        )
-        return Limits(self._limits[key], batch)
+        return self._limits[key]
 
-    def _notes(self) -> tuple[str, ...]:
-        notes = [*self.model.problems]
+    def _notes(self, scenario: Scenario, bindings: Sequence[PhaseBindings]) -> tuple[str, ...]:
+        notes = idle_maxima(scenario, bindings)
         if self.model.contract is not None:
             notes.extend(self.model.contract.notes)
         loops = [
             step.node.name
-            for step, spec in zip(self.model.program.steps, self.index.specs, strict=True)
-            if spec.control_flow and step.node.operator != "If"
+            for step in self.index.main_steps
+            if self.index.specs[step.index].control_flow and step.node.operator != "If"
         ]
         if loops:
             notes.append(
-                f"Memory inside the bodies of {', '.join(loops)} is not planned: it is counted as it runs"
+                f"Memory inside the bodies of {_some(loops)} is not planned: it is counted as it runs"
+            )
+        steps = zip(self.index.main_steps, self.index.facts, strict=True)
+        helpless = [
+            f"{step.node.name} ({step.node.qualified})" for step, facts in steps if facts.kernel == "none"
+        ]
+        if helpless:
+            notes.append(
+                f"Planned but not run here, for no kernel and no reference has them: {_some(helpless)}"
             )
         return tuple(notes)
+
+
+@dataclass(frozen=True, slots=True)
+class _PhaseBytes:
+    """What one phase adds to the total; ``io``: the bytes of each input and output that is no KV buffer."""
+
+    arena: int
+    workspace: WorkspacePlan
+    io: tuple[int, ...]
+
+
+def _io_values(model: Model) -> tuple[int, ...]:
+    """Graph inputs and outputs that are not KV buffers."""
+    names = (
+        {name for pair in model.contract.kv for name in (pair.input, pair.output)} if model.contract else ()
+    )
+    program = model.program
+    values = dict.fromkeys((*program.inputs, *program.outputs))
+    return tuple(value for value in values if program.values[value].name not in names)
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first names and how many more there are."""
+    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+    return ", ".join(names[:SHOWN_NAMES]) + more
 
 
 def available_bytes(scenario: Scenario) -> int | None:
@@ -226,47 +294,3 @@ def available_bytes(scenario: Scenario) -> int | None:
             )
         return scenario.budget
     return find_card(scenario.card).memory_bytes if scenario.card else None
-
-
-def _components(
-    weights: WeightPlan, kv: KvPlan, phases: list[PhasePlan], rows: tuple[BindingRow, ...]
-) -> tuple[Component, ...]:
-    unknown = any(phase.refusals for phase in phases)
-    bounded = any(
-        isinstance(phase.shapes[value], Bounded)
-        for phase in phases
-        for value in phase.arena.placements
-        if value >= 0
-    )
-    arena = max(phase.arena.bytes for phase in phases)
-    scratch = slot_bytes([phase.workspace for phase in phases])
-    largest = max(phases, key=lambda phase: phase.arena.bytes)
-    figures = [row.figure for row in rows]
-    bindings = UNKNOWN if UNKNOWN in figures else Figure.exact(sum(figure.known for figure in figures))
-    kv_detail = f"{kv.capacity:,} tokens, {kv.bytes_per_token:,} B a token a sequence" if kv.rows else "none"
-    if kv.transient:
-        kv_detail += f"; {kv.transient:,} B of it only while the bucket grows"
-    return (
-        Component(ComponentName.WEIGHTS, Figure.exact(weights.bytes), f"{len(weights.rows)} stored tensors"),
-        Component(ComponentName.KV_CACHE, Figure.exact(kv.bytes + kv.transient), kv_detail),
-        Component(
-            ComponentName.ACTIVATIONS,
-            UNKNOWN if unknown else Figure.of(arena, bounded=bounded),
-            f"arena of the {largest.phase.value} phase",
-        ),
-        Component(
-            ComponentName.WORKSPACE,
-            UNKNOWN if unknown else Figure.of(scratch, bounded=bounded),
-            "kernels' scratch",
-        ),
-        Component(ComponentName.BINDINGS, bindings, f"{len(rows)} buffers"),
-        Component(ComponentName.CONTEXT, UNKNOWN, "unknown until measured on the device; not in the total"),
-    )
-
-
-def _total(components: tuple[Component, ...], phases: list[PhasePlan]) -> Figure:
-    if any(phase.refusals for phase in phases):
-        return UNKNOWN
-    known = [item.figure for item in components if item.name is not ComponentName.CONTEXT]
-    bounded = any(figure.certainty.value == "bound" for figure in known)
-    return Figure.of(sum(figure.known for figure in known), bounded=bounded)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from vramscope.graph.dtypes import tensor_bytes
+from vramscope.errors import ShapeOverflowError
+from vramscope.graph.dtypes import bit_width, tensor_bytes
 from vramscope.graph.expr import Dim, Interval, Symbol, derivation, evaluate, free_symbols, interval
 from vramscope.plan.types import AxisBound, Bounded, Exact, Refused
 
@@ -79,46 +80,82 @@ def _derive_minted(
         sources[name] = f"{origin.operator} at {origin.node}: at most {origin.ceiling} = {ceiling.high:,}"
 
 
+Answer: TypeAlias = Exact | Bounded | tuple[int, str]
+"""A shape, or (axis, reason) of the axis that nothing settles (axis −1: the rank itself)."""
+
+
 class Resolver:
     """Resolves dimensions and shape classes of one phase, each distinct one once."""
 
     def __init__(self, index: PlanningIndex, bindings: PhaseBindings, ranges: SymbolRanges) -> None:
         self._index = index
-        self._bindings = bindings
         self._ranges = ranges
         self._dims: dict[int, int | AxisBound | str] = {}
-        self._classes: dict[int, Exact | Bounded | tuple[int, str]] = {}
+        self._classes: dict[int, Answer] = {}
         self._sizes: dict[int, int | None] = {}
+        self._fixed = {
+            value: Exact(shape)
+            for value, shape in (*bindings.inputs.items(), *bindings.outputs.items())
+            if min(shape, default=0) >= 0
+        }
 
     def shape(self, value: int) -> Exact | Bounded | Refused:
         """The resolved shape of one value; a caller-owned buffer's own shape comes first."""
-        fixed = self._bindings.outputs.get(value) or self._bindings.inputs.get(value)
-        if fixed is not None and min(fixed, default=0) >= 0:
-            return Exact(fixed)
+        fixed = self._fixed.get(value)
+        if fixed is not None:
+            return fixed
         answer = self._class(self._index.class_of[value])
         return self.refusal(value, answer[0], answer[1]) if isinstance(answer, tuple) else answer
 
+    def shapes(self) -> dict[int, Exact | Bounded | Refused]:
+        """Every value's resolved shape."""
+        answers = [self._class(number) for number in range(len(self._index.classes))]
+        found: dict[int, Exact | Bounded | Refused] = {}
+        for value, number in enumerate(self._index.class_of):
+            answer = answers[number]
+            found[value] = self.refusal(value, *answer) if isinstance(answer, tuple) else answer
+        found.update(self._fixed)
+        return found
+
     def size(self, value: int) -> int | None:
-        """Bytes of one value (a ceiling if bounded); None when refused."""
-        if value in self._bindings.outputs or value in self._bindings.inputs:
-            return self._measure(value, self.shape(value))
+        """Bytes of one value (a ceiling if bounded); None when refused.
+
+        Raises:
+            ShapeOverflowError: more than any device holds; names the value and its node.
+        """
+        fixed = self._fixed.get(value)
+        if fixed is not None:
+            return self._measure(value, fixed.shape)
         number = self._index.class_of[value]
         if number not in self._sizes:
             answer = self._class(number)
-            self._sizes[number] = None if isinstance(answer, tuple) else self._measure(value, answer)
+            self._sizes[number] = None if isinstance(answer, tuple) else self._measure(value, answer.shape)
         return self._sizes[number]
 
-    def _measure(self, value: int, shape: Exact | Bounded | Refused) -> int | None:
-        if isinstance(shape, Refused):
-            return None
-        return tensor_bytes(self._index.program.values[value].dtype, shape.shape)
+    def _measure(self, value: int, shape: tuple[int, ...]) -> int:
+        item = self._index.program.values[value]
+        try:
+            return tensor_bytes(item.dtype, shape)
+        except ShapeOverflowError as error:
+            raise self._overflow(value, shape, error) from error
 
-    def _class(self, number: int) -> Exact | Bounded | tuple[int, str]:
-        if number not in self._classes:
-            self._classes[number] = self._resolve(self._index.classes[number].shape)
-        return self._classes[number]
+    def _overflow(self, value: int, shape: tuple[int, ...], error: ShapeOverflowError) -> ShapeOverflowError:
+        item = self._index.program.values[value]
+        bits = bit_width(item.dtype)
+        for extent in shape:
+            bits *= extent
+        step = self._index.makers.get(value, -1)
+        node = self._index.program.steps[step].node.name if step >= 0 else ""
+        what = f"{item.name}, {item.dtype.name}{list(shape)}"
+        return ShapeOverflowError(what, f"{(bits + 7) // 8:,} B: exceeds any device", error.remedy, node)
 
-    def _resolve(self, shape: tuple[Dim, ...] | None) -> Exact | Bounded | tuple[int, str]:
+    def _class(self, number: int) -> Answer:
+        answer = self._classes.get(number)
+        if answer is None:
+            answer = self._classes[number] = self._resolve(self._index.classes[number].shape)
+        return answer
+
+    def _resolve(self, shape: tuple[Dim, ...] | None) -> Answer:
         if shape is None:
             return (-1, "shape inference gives it no rank")
         extents: list[int] = []
@@ -130,6 +167,8 @@ class Resolver:
             if isinstance(answer, AxisBound):
                 applied.append((axis, answer))
                 answer = answer.extent
+            if answer < 0:
+                return (axis, f"its extent would be {answer}, and no extent is negative")
             extents.append(answer)
         return Bounded(tuple(extents), tuple(applied)) if applied else Exact(tuple(extents))
 
@@ -152,9 +191,12 @@ class Resolver:
         return AxisBound(str(dim), max(ceiling, 0), kind, source or steps)
 
     def refusal(self, value: int, axis: int, reason: str) -> Refused:
-        """Names the value, the axis and its symbol, and the node and input that need it."""
+        """Names the value, the axis and its symbol, and the node and input that need it.
+
+        A value that no node reads names the node that gives it, with input index −1.
+        """
         program = self._index.program
-        step, position = self._index.readers.get(value, (-1, -1))
+        step, position = self._index.readers.get(value, (self._index.makers.get(value, -1), -1))
         node = program.steps[step].node if step >= 0 else None
         shape = program.values[value].shape
         dim: Dim | str = shape[axis] if shape is not None and axis >= 0 else "rank"

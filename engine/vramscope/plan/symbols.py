@@ -143,23 +143,23 @@ def _plain_shape(value: Value, scenario: Scenario) -> tuple[int, ...]:
     for dim in value.shape or ():
         if isinstance(dim, int):
             shape.append(dim)
-        elif isinstance(dim, Symbol) and dim.name in scenario.maxima:
-            shape.append(scenario.maxima[dim.name])
-        elif _is_batch(dim):
+        elif is_batch(dim):
             shape.append(scenario.batch)
         else:
             shape.append(-1)
     return tuple(shape)
 
 
-def _is_batch(dim: Dim) -> bool:
+def is_batch(dim: Dim) -> bool:
+    """Whether an axis of a model that is not a decoder counts sequences, by its name."""
     return isinstance(dim, Symbol) and dim.name.lower() in ("batch", "batch_size", "n", "bs", "batchsize")
 
 
 def plain_bindings(model: Model, scenario: Scenario) -> PhaseBindings:
     """Symbols of a model that is not a decoder.
 
-    The batch from the scenario, the rest only from declared maxima.
+    The batch is bound to the scenario's. Everything else has at most a declared maximum, which bounds it but
+    does not bind it: an extent such as ``10 - n`` is larger for a smaller ``n``.
     """
     inputs = {item: _plain_shape(model.program.values[item], scenario) for item in model.program.inputs}
     return bind_symbols(model, scenario, Phase.SINGLE, inputs, {})
@@ -176,7 +176,7 @@ def bind_symbols(
 
     Raises:
         SymbolConflictError: two inputs give one symbol different extents.
-        ScenarioError: an extent that contradicts a static dimension, or a negative maximum.
+        ScenarioError: an extent that contradicts a static dimension or exceeds a declared maximum.
     """
     symbols: dict[str, int] = {}
     sources: dict[str, str] = {}
@@ -186,14 +186,18 @@ def bind_symbols(
         for axis, (dim, extent) in enumerate(zip(value.shape or (), shape, strict=True)):
             if isinstance(dim, int):
                 _check_static(value, axis, dim, extent)
-            elif isinstance(dim, Symbol) and extent >= 0:
+            elif isinstance(dim, Symbol) and extent >= 0 and symbols.get(dim.name) != extent:
                 _bind_symbol(dim.name, extent, f"input {value.name}, axis {axis}", symbols, sources)
     for name, maximum in scenario.maxima.items():
-        if maximum < 0:
-            raise ScenarioError(f"the maximum {maximum} of {name}", "an extent is never negative")
         if name not in symbols:
             intervals[name] = Interval(0, maximum)
             sources[name] = f"declared maximum {maximum:,}"
+        elif symbols[name] > maximum:
+            raise ScenarioError(
+                f"the maximum {maximum:,} of {name}",
+                f"{sources[name]} makes it {symbols[name]:,} in the {phase.value} phase",
+                f"Declare at least {symbols[name]:,}, or make {sources[name]} smaller",
+            )
     return PhaseBindings(
         phase,
         MappingProxyType(dict(inputs)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vramscope.errors import UnboundedAxisError, VramscopeError
 
@@ -74,6 +74,13 @@ class BucketPolicy:
         return min(limit, max(power, self.minimum))
 
 
+OWN_RUNTIME = "vramscope"
+"""Plans the scratch of VRAMScope's own host kernels."""
+
+REFERENCE_RUNTIME = "reference"
+"""Plans the scratch that the reference runtime's CUDA kernels document."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """What is asked: ``batch`` sequences, a prompt of ``prompt`` tokens, room for ``context`` tokens in all.
@@ -86,6 +93,7 @@ class Scenario:
         budget: bytes that may be used, instead of a card's memory.
         maxima: declared maxima of symbols, by name.
         bucket: how the KV cache grows.
+        runtime: whose kernels' scratch is planned: :data:`OWN_RUNTIME` or :data:`REFERENCE_RUNTIME`.
     """
 
     batch: int = 1
@@ -95,6 +103,7 @@ class Scenario:
     budget: int | None = None
     maxima: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     bucket: BucketPolicy = field(default_factory=BucketPolicy)
+    runtime: str = OWN_RUNTIME
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +182,7 @@ class AxisRow:
     editable: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRow:
+class NodeRow(NamedTuple):
     """One step in one phase: its bytes, how they are known, and who runs it."""
 
     step: int

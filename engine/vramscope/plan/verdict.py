@@ -73,9 +73,10 @@ def judge(
     available: int | None,
     limits: Limits,
     phases: tuple[PhasePlan, ...],
+    output_node: str = "",
 ) -> Verdict:
-    """The verdict and its sentence."""
-    blame = blame_of(components, phases)
+    """The verdict and its sentence; ``output_node`` gives the largest graph output."""
+    blame = blame_of(components, phases, output_node)
     kind = _kind(total, available)
     headroom = available - total.known if available is not None and total.bytes is not None else None
     where = _where(scenario, context)
@@ -99,12 +100,27 @@ def _kind(total: Figure, available: int | None) -> VerdictKind:
     return VerdictKind.FITS if total.bytes <= available else VerdictKind.SHORT
 
 
-def blame_of(components: tuple[Component, ...], phases: tuple[PhasePlan, ...]) -> str:
-    """The largest component; for activations, the node at whose step the most bytes are alive."""
+def blame_of(components: tuple[Component, ...], phases: tuple[PhasePlan, ...], output_node: str = "") -> str:
+    """The largest component, or the node behind it.
+
+    For activations the node at whose step the most bytes are alive, for scratch the one that asks for the
+    most, for inputs and outputs the one that gives the largest output.
+    """
     largest = max(components, key=lambda item: item.figure.known)
-    if largest.name is not ComponentName.ACTIVATIONS:
-        return f"the {largest.name.value}" if largest.name is not ComponentName.WEIGHTS else "the weights"
-    return f"node {peak_node(max(phases, key=lambda phase: phase.arena.bytes))}"
+    if largest.name is ComponentName.ACTIVATIONS:
+        return f"node {peak_node(max(phases, key=lambda phase: phase.arena.bytes))}"
+    if largest.name is ComponentName.WORKSPACE:
+        return f"node {_scratch_node(phases)}"
+    if largest.name is ComponentName.BINDINGS and output_node:
+        return f"node {output_node}"
+    return f"the {largest.name.value}"
+
+
+def _scratch_node(phases: tuple[PhasePlan, ...]) -> str:
+    asked = [
+        (size, phase.workspace.blame[key]) for phase in phases for key, size in phase.workspace.bytes.items()
+    ]
+    return max(asked)[1]
 
 
 def peak_node(phase: PhasePlan) -> str:
@@ -141,14 +157,14 @@ def _sentence(
     largest = f"; the largest context that fits is {limits.context:,}" if limits.context else ""
     if limits.context is None and limits.batch is None:
         largest = "; no context fits"
-    return f"short by {format_bytes(-headroom)}{where}{largest}; {blame} is to blame".replace(
-        "weights is", "weights are"
-    )
+    verb = "are" if blame.startswith("the ") and blame.endswith("s") else "is"
+    return f"short by {format_bytes(-headroom)}{where}{largest}; {blame} {verb} to blame"
 
 
 def _refusal_sentence(phases: tuple[PhasePlan, ...]) -> str:
     first = next(refusal for phase in phases for refusal in phase.refusals)
-    where = f"input {first.input_index} of {first.node}" if first.node else "the graph"
+    position = f"input {first.input_index}" if first.input_index >= 0 else "an output"
+    where = f"{position} of {first.node}" if first.node else "an input of the graph"
     return (
         f"cannot be planned: axis {first.axis} ({first.symbol}) of {first.value}, {where}, has no ceiling: "
         f"{first.reason}. Give {first.symbol} a maximum"

@@ -15,9 +15,19 @@ from vramscope.ops.spec import (
     WorkspaceQuery,
     WorkspaceRequirement,
 )
-from vramscope.plan.types import Refused, WorkspacePlan
+from vramscope.plan.types import (
+    OWN_RUNTIME,
+    REFERENCE_RUNTIME,
+    Bounded,
+    Exact,
+    Refused,
+    WorkspacePlan,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vramscope.ops.spec import OpSpec, Workspace
     from vramscope.plan.index import PlanningIndex
     from vramscope.plan.sizes import Resolver
 
@@ -28,9 +38,35 @@ EMPTY = WorkspacePlan(
 )
 
 
-def requirement(index: PlanningIndex, resolver: Resolver, step: Step) -> WorkspaceRequirement:
+def estimator_of(spec: OpSpec, runtime: str) -> Workspace | None:
+    """Who says how much scratch the operator needs in ``runtime``."""
+    return spec.reference_workspace if runtime == REFERENCE_RUNTIME else spec.workspace
+
+
+def requirements(
+    index: PlanningIndex, resolver: Resolver, runtime: str = OWN_RUNTIME
+) -> dict[int, WorkspaceRequirement]:
+    """What each main step asks for, by step index; steps that need nothing are left out.
+
+    Steps of one group with equal shapes are asked once.
+    """
+    answers: dict[tuple[int, tuple[Exact | Bounded | Refused, ...]], WorkspaceRequirement] = {}
+    found: dict[int, WorkspaceRequirement] = {}
+    for question in index.scratch:
+        key = (question.group, tuple(resolver.shape(value) for value in question.bound))
+        need = answers.get(key)
+        if need is None:
+            need = answers[key] = requirement(index, resolver, index.program.steps[question.step], runtime)
+        if need.bytes > 0:
+            found[question.step] = need
+    return found
+
+
+def requirement(
+    index: PlanningIndex, resolver: Resolver, step: Step, runtime: str = OWN_RUNTIME
+) -> WorkspaceRequirement:
     """The scratch of one step from metadata alone; none when an input's shape is refused."""
-    estimator = index.specs[step.index].workspace
+    estimator = estimator_of(index.specs[step.index], runtime)
     if estimator is None:
         return NO_WORKSPACE
     metas: list[TensorMeta] = []
@@ -45,8 +81,12 @@ def requirement(index: PlanningIndex, resolver: Resolver, step: Step) -> Workspa
     return estimator(WorkspaceQuery(step.node, tuple(metas), sum(index.wanted[step.index])))
 
 
-def merge(requirements: dict[int, WorkspaceRequirement], names: dict[int, str]) -> WorkspacePlan:
+def merge(needs: Mapping[int, WorkspaceRequirement], names: Mapping[int, str]) -> WorkspacePlan:
     """The peak of each lifetime: the largest bytes and the strictest alignment, kept independently (1.2).
+
+    Args:
+        needs: what each step asks for, by step index.
+        names: of the steps' nodes, for blame.
 
     Raises:
         VramscopeError: a requirement with bytes and an alignment that is not positive.
@@ -54,11 +94,13 @@ def merge(requirements: dict[int, WorkspaceRequirement], names: dict[int, str]) 
     size = dict.fromkeys(Lifetime, 0)
     alignment = dict.fromkeys(Lifetime, 1)
     blame = dict.fromkeys(Lifetime, "")
-    for step, need in requirements.items():
+    for step, need in needs.items():
         if need.bytes and need.alignment < 1:
-            raise VramscopeError(f"workspace of {names[step]}", f"its alignment is {need.alignment}")
+            raise VramscopeError(
+                f"workspace of {names.get(step, step)}", f"its alignment is {need.alignment}"
+            )
         if need.bytes > size[need.lifetime]:
-            size[need.lifetime], blame[need.lifetime] = need.bytes, names[step]
+            size[need.lifetime], blame[need.lifetime] = need.bytes, names.get(step, "")
         if need.bytes:
             alignment[need.lifetime] = max(alignment[need.lifetime], need.alignment)
     return WorkspacePlan(MappingProxyType(size), MappingProxyType(alignment), MappingProxyType(blame))

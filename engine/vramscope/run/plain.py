@@ -11,7 +11,7 @@ from vramscope.errors import BindingError
 from vramscope.graph.dtypes import ElementType, numpy_dtype
 from vramscope.plan.planner import Planner, available_bytes
 from vramscope.plan.symbols import bind_symbols
-from vramscope.plan.types import Exact, Phase, Plan
+from vramscope.plan.types import Bounded, Exact, Phase, Plan
 from vramscope.run.bindings import Binding, bind
 from vramscope.run.events import (
     CancelCheck,
@@ -94,7 +94,7 @@ def random_inputs(model: Model, plan: Plan, seed: int) -> dict[str, Array]:
     for identity in model.program.inputs:
         value = model.program.values[identity]
         shape = phase.shapes[identity]
-        assert isinstance(shape, Exact)
+        assert isinstance(shape, Exact | Bounded)
         kind = numpy_dtype(value.dtype)
         if value.dtype is ElementType.BOOL:
             found[value.name] = np.ones(shape.shape, kind)

@@ -1,0 +1,83 @@
+"""The components of a plan: weights, KV cache, activations, workspace, bindings, and what cannot be known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vramscope.plan.types import (
+    REFERENCE_RUNTIME,
+    UNKNOWN,
+    BindingRow,
+    Bounded,
+    Component,
+    ComponentName,
+    Figure,
+    KvPlan,
+    PhasePlan,
+    Scenario,
+    WeightPlan,
+)
+from vramscope.plan.workspace import slot_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def plan_components(
+    weights: WeightPlan,
+    kv: KvPlan,
+    phases: Sequence[PhasePlan],
+    rows: Sequence[BindingRow],
+    scenario: Scenario,
+) -> tuple[Component, ...]:
+    """The rows that the card is filled with, in their order."""
+    unknown = any(phase.refusals for phase in phases)
+    bounded = any(
+        isinstance(phase.shapes[value], Bounded)
+        for phase in phases
+        for value in phase.arena.placements
+        if value >= 0
+    )
+    arena = max(phase.arena.bytes for phase in phases)
+    scratch = slot_bytes([phase.workspace for phase in phases])
+    largest = max(phases, key=lambda phase: phase.arena.bytes)
+    figures = [row.figure for row in rows]
+    bindings = UNKNOWN if UNKNOWN in figures else Figure.exact(sum(figure.known for figure in figures))
+    kv_detail = f"{kv.capacity:,} tokens, {kv.bytes_per_token:,} B a token a sequence" if kv.rows else "none"
+    if kv.transient:
+        kv_detail += f"; {kv.transient:,} B of it only while the bucket grows"
+    return (
+        Component(ComponentName.WEIGHTS, Figure.exact(weights.bytes), f"{len(weights.rows)} stored tensors"),
+        Component(ComponentName.KV_CACHE, Figure.exact(kv.bytes + kv.transient), kv_detail),
+        Component(
+            ComponentName.ACTIVATIONS,
+            UNKNOWN if unknown else Figure.of(arena, bounded=bounded),
+            f"arena of the {largest.phase.value} phase",
+        ),
+        Component(
+            ComponentName.WORKSPACE,
+            UNKNOWN if unknown else Figure.of(scratch, bounded=bounded),
+            _scratch_detail(phases, scenario),
+        ),
+        Component(ComponentName.BINDINGS, bindings, f"{len(rows)} buffers"),
+        Component(ComponentName.CONTEXT, UNKNOWN, "unknown until measured on the device; not in the total"),
+    )
+
+
+def _scratch_detail(phases: Sequence[PhasePlan], scenario: Scenario) -> str:
+    """Whose kernels' scratch it is, and the nodes that ask for the most."""
+    if scenario.runtime == REFERENCE_RUNTIME:
+        whose = "scratch of the reference runtime's CUDA kernels, by its formulas"
+    else:
+        whose = "scratch of VRAMScope's host kernels, not a GPU runtime's"
+    nodes = dict.fromkeys(name for phase in phases for name in phase.workspace.blame.values() if name)
+    return f"{whose}; most for {', '.join(nodes)}" if nodes else whose
+
+
+def total_of(components: Sequence[Component], phases: Sequence[PhasePlan]) -> Figure:
+    """Everything but the device context, which is unknown; unknown when an axis is refused."""
+    if any(phase.refusals for phase in phases):
+        return UNKNOWN
+    known = [item.figure for item in components if item.name is not ComponentName.CONTEXT]
+    bounded = any(figure.certainty.value == "bound" for figure in known)
+    return Figure.of(sum(figure.known for figure in known), bounded=bounded)

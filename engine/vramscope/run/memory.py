@@ -131,7 +131,7 @@ def _run_constant(
         wanted=tuple(value != ABSENT for value in step.outputs),
         output_types=outputs,
     )
-    if spec.strided_view:
+    if spec.strided_view and isinstance(call.inputs[0], np.ndarray):
         call.placed[0] = np.transpose(call.array(0), step.node.integers("perm") or None)
     else:
         (spec.kernel or run_reference)(call)

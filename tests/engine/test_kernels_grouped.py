@@ -212,6 +212,20 @@ def test_workspace_of_a_long_prompt_is_bounded() -> None:
     assert [item.name for item in need.regions] == ["queries", "outputs", "scores"]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_scratch_for_a_bound_serves_every_smaller_call(dtype: Dtype) -> None:
+    def planned(positions: int, past: int) -> int:
+        rows = [np.empty((1, positions, heads * 64), dtype) for heads in (9, 3, 3)]
+        caches = [np.empty((1, 3, past, 64), dtype)] * 2
+        operator = TWO_HEADS.having(num_heads=9, kv_num_heads=3)
+        return workspace_of(operator, [*rows, *caches]).bytes
+
+    extents = (0, 1, 15, 16, 100, 1000, 5000, 60_000, 200_000)
+    grid = [[planned(positions, past) for past in extents] for positions in extents[1:]]
+    assert all(line == sorted(line) for line in grid), "a longer past"
+    assert all(list(line) == sorted(line) for line in zip(*grid, strict=True)), "more positions"
+
+
 def test_overflow_of_the_cache_is_refused() -> None:
     inputs = decode(seqlens=5)
     inputs[6] = np.array(6, np.int32)

@@ -16,7 +16,7 @@ import numpy as np
 
 from vramscope.errors import ModelGraphError
 from vramscope.ops.kernels.nbits_form import nbits_form, nbits_workspace
-from vramscope.ops.kernels.planned import Values, query_of, region_of
+from vramscope.ops.kernels.planned import Values, query_of, regions_of
 from vramscope.ops.kernels.widening import is_half, widen
 from vramscope.ops.spec import OpSpec
 
@@ -45,10 +45,7 @@ class _Operands:
         self.zeros = _zero_points(call, form)
         self.groups = call.optional(4)
         self.bias = call.optional(5)
-        self.scratch: Mapping[str, Values] = {
-            region.name: region_of(call, requirement, region.name, (region.size,), np.uint8)
-            for region in requirement.regions
-        }
+        self.scratch: Mapping[str, Values] = regions_of(call, requirement)
 
     def region(self, name: str, shape: tuple[int, ...], dtype: type = np.float32) -> Values:
         """The first bytes of a region as an array."""

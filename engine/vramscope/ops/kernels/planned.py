@@ -61,6 +61,16 @@ def region_of(
     return call.scratch(shape, dtype, region.offset)
 
 
+def regions_of(call: Call, requirement: WorkspaceRequirement) -> dict[str, Values]:
+    """Every region as flat bytes, by name.
+
+    Raises:
+        VramscopeError: less scratch is prepared than the requirement says.
+    """
+    whole = call.scratch((requirement.bytes,), np.uint8)
+    return {part.name: whole[part.offset : part.offset + part.size] for part in requirement.regions}
+
+
 def query_of(call: Call) -> WorkspaceQuery:
     """The question a planner would have asked about exactly this call."""
     return WorkspaceQuery(call.node, tuple(_meta(value) for value in call.inputs), sum(call.wanted))

@@ -313,6 +313,19 @@ def test_a_sum_is_a_sum_only_when_its_parts_can_be_known(tmp_path: Path) -> None
     assert known["c"] == ["x + y"]
 
 
+def test_a_name_that_is_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "model.onnx"
+    content = model([helper.make_node("Relu", ["x"], ["y"], name="QQQQ")]).SerializeToString()
+    file.write_bytes(content.replace(b"QQQQ", b"Q\xff\xfeQ"))
+    assert "UTF-8" in refusal(file, InputError).why
+
+
+def test_external_entries_of_unknown_kinds_are_ignored(tmp_path: Path) -> None:
+    (tmp_path / "w.bin").write_bytes(b"\0" * 16)
+    file = external(tmp_path, "w.bin", offset="0", length="16", prepacked="yes")
+    assert open_model(file).program.weights
+
+
 def test_an_ambiguous_folder_lists_its_candidates(tmp_path: Path) -> None:
     for name in ("encoder.onnx", "vocoder.onnx"):
         (tmp_path / name).write_bytes(adding().SerializeToString())

@@ -289,6 +289,14 @@ def test_what_no_output_needs_is_left_out(tmp_path: Path) -> None:
     assert [step.node.operator for step in model.program.steps] == ["Relu"]
     assert not model.program.weights
     assert any("1 nodes" in problem for problem in model.problems)
+    assert any("1 weights" in problem for problem in model.problems)
+
+
+def test_an_input_with_a_value_in_the_file_is_a_weight(tmp_path: Path) -> None:
+    text = "g (float[n] x, float[1] w) => (float[n] y) <float[1] w = {1}> { y = Add (x, w) }"
+    model = opened(text, tmp_path)
+    assert [model.program.values[item].name for item in model.program.inputs] == ["x"]
+    assert any("taken as weights" in problem for problem in model.problems)
 
 
 def test_functions_are_inlined_in_the_default_domain(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ class Compilation:
     names: NodeNames = field(default_factory=NodeNames)
     nodes: int = 0
     removed: int = 0
+    used: set[int] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -127,6 +128,7 @@ def _add_weight(value: ir.Value, source: WeightSource, builder: _Builder) -> int
     builder.values.append(Value(identity, name, source.dtype, source.shape, ValueKind.WEIGHT))
     builder.ids[id(value)] = identity
     builder.weights[identity] = source
+    builder.shared.used.add(id(value))
     return identity
 
 

@@ -143,7 +143,7 @@ def _apply(
                 f"node {node_title(node)}", error.message, remedy, node.name or ""
             ) from error
         state.problems.append(f"{node_title(node)}: shapes contradict each other: {error.message}")
-    except Exception as error:
+    except Exception as error:  # a third-party rule may fail in any way; the price is this one node
         state.problems.append(f"{node_title(node)}: shape inference failed: {error}")
 
 

@@ -108,6 +108,9 @@ def _finish(model: ir.Model, native: frozenset[tuple[str, str]], opening: _Openi
     files = ExternalFiles(opening.located.folder)
     sources = _sources(model, files, opening)
     opening.nodes = sum(len(graph) for graph in graphs_of(model.graph))
+    defaults = [value.name for value in model.graph.inputs if id(value) in sources]
+    if defaults:
+        opening.problems.append(f"{len(defaults)} inputs have a value in the file and are taken as weights")
     table = SymbolTable()
     name_inputs(table, [value for value in model.graph.inputs if id(value) not in sources])
     state = infer_shapes(
@@ -187,4 +190,7 @@ def _remarks(shared: Compilation, state: Inference) -> list[str]:
         remarks.append(shared.names.problem())
     if shared.removed:
         remarks.append(f"{shared.removed} nodes that no output depends on were left out")
+    unused = len(shared.sources.keys() - shared.used)
+    if unused:
+        remarks.append(f"{unused} weights that nothing reads were left out")
     return remarks

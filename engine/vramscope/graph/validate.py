@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vramscope.errors import ModelGraphError
+from vramscope.graph.textcheck import check_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -48,6 +49,7 @@ def check_graph(proto: onnx.ModelProto) -> tuple[str, ...]:
 
 
 def _check(graph: onnx.GraphProto, outer: _Scope | None, where: str, notes: list[str]) -> None:
+    check_text(graph, where)
     initializers = [tensor.name for tensor in graph.initializer]
     sparse = [tensor.values.name for tensor in graph.sparse_initializer]
     if sparse:
@@ -100,6 +102,7 @@ def _check_nodes(nodes: Sequence[onnx.NodeProto], scope: _Scope, where: str, not
             (name, index, node) for index, name in enumerate(node.input) if name and not scope.sees(name)
         )
         for attribute, body in bodies(node):
+            _check_results(node, attribute, body)
             _check(body, scope, f"{attribute} of {_title(node)}", notes)
     if dangling:
         name, index, node = dangling[0]
@@ -108,6 +111,13 @@ def _check_nodes(nodes: Sequence[onnx.NodeProto], scope: _Scope, where: str, not
             f"{_title(node)} needs it as input {index}, and no input, initializer or node of {where} gives it"
         )
         raise ModelGraphError(f"value {name!r}", why + more, _REMEDY, node.name)
+
+
+def _check_results(node: onnx.NodeProto, attribute: str, body: onnx.GraphProto) -> None:
+    """A branch of an If gives exactly what the If gives."""
+    if node.op_type == "If" and len(body.output) != len(node.output):
+        why = f"it gives {len(body.output)} values and the node {len(node.output)}"
+        raise ModelGraphError(f"{attribute} of {_title(node)}", why, _REMEDY, node.name)
 
 
 def bodies(node: onnx.NodeProto) -> Iterator[tuple[str, onnx.GraphProto]]:

@@ -61,7 +61,9 @@ def node_title(node: ir.Node) -> str:
 def integer_attribute(node: ir.Node, name: str, default: int) -> int:
     """An INT attribute of a node, or its default."""
     attribute = node.attributes.get(name)
-    return attribute.as_int() if isinstance(attribute, ir.Attr) and not attribute.is_ref() else default
+    if attribute is None or attribute.is_ref() or attribute.type != ir.AttributeType.INT:
+        return default
+    return attribute.as_int()
 
 
 def input_of(node: ir.Node, index: int) -> ir.Value | None:

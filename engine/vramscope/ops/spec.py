@@ -84,8 +84,8 @@ class OpSpec:
         domain: "" for the default domain.
         name: the operator's ONNX name.
         kernel: the host kernel; None means the reference evaluator runs it, and the node says so.
-        workspace: planned scratch of *our* kernel; None means it needs none.
-        reference_workspace: scratch of the reference CUDA kernels, for planning other runtimes.
+        workspace: planned scratch of *our* kernel; None means it needs none. What the reference CUDA kernels
+            take stands in :data:`vramscope.ops.formulas.REFERENCE_WORKSPACE`.
         view: (output, input) pairs where the output is the input's bytes under another shape.
         strided_view: (output, input) pairs where strides alone make the output from a *weight's* bytes.
         in_place: (output, input) pairs where the output may overwrite a dead input of the same size.
@@ -101,7 +101,6 @@ class OpSpec:
     name: str
     kernel: Kernel | None = None
     workspace: Workspace | None = None
-    reference_workspace: Workspace | None = None
     view: tuple[tuple[int, int], ...] = ()
     strided_view: tuple[tuple[int, int], ...] = ()
     in_place: tuple[tuple[int, int], ...] = ()

@@ -15,6 +15,7 @@ import numpy as np
 from vramscope.graph.dtypes import bit_width
 from vramscope.graph.expr import free_symbols
 from vramscope.graph.model import ABSENT, KvForm, Model, Program, Step, ValueKind
+from vramscope.ops.formulas import REFERENCE_WORKSPACE
 from vramscope.ops.reference import has_reference
 from vramscope.ops.table import spec_for
 from vramscope.plan.arena import Owner
@@ -227,7 +228,7 @@ def _scratch(
     groups: dict[object, int] = {}
     for step in steps:
         spec, node = specs[step.index], step.node
-        if spec.workspace is None and spec.reference_workspace is None:
+        if spec.workspace is None and (spec.domain, spec.name) not in REFERENCE_WORKSPACE:
             continue
         shapes = tuple(-1 if value == ABSENT else class_of[value] for value in step.inputs)
         attributes = _comparable(node.attributes)

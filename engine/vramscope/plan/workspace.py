@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from vramscope.errors import VramscopeError
 from vramscope.graph.model import ABSENT, Step
+from vramscope.ops.formulas import REFERENCE_WORKSPACE
 from vramscope.ops.spec import (
     ABSENT_META,
     NO_WORKSPACE,
@@ -40,7 +41,9 @@ EMPTY = WorkspacePlan(
 
 def estimator_of(spec: OpSpec, runtime: str) -> Workspace | None:
     """Who says how much scratch the operator needs in ``runtime``."""
-    return spec.reference_workspace if runtime == REFERENCE_RUNTIME else spec.workspace
+    if runtime == REFERENCE_RUNTIME:
+        return REFERENCE_WORKSPACE.get((spec.domain, spec.name))
+    return spec.workspace
 
 
 def requirements(

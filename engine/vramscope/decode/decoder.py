@@ -262,13 +262,13 @@ class Decoder:
         return verify(self, min(count, self._run.capacity - self._run.position), cancel)
 
     def reset(self) -> None:
-        """Forgets the sequence and drops the graph (semantics 1.19); memory and weights stay."""
-        if self._slot.reset("the session was reset"):
-            self._runner.say(
-                EventKind.INVALIDATE, self._slot.name, "the session was reset", step=self._run.position
-            )
+        """Forgets the sequence, drops the graph (semantics 1.19), starts the seed over; memory stays."""
+        cause = "the session was reset"
+        if self._slot.reset(cause):
+            self._runner.say(EventKind.INVALIDATE, self._slot.name, cause, step=self._run.position)
         self._run.position = 0
         self._run.finished = ""
+        self._sampler.restart()
         self._state = DecodeState.IDLE
 
     def logits(self) -> Array:

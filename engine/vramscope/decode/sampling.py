@@ -29,7 +29,11 @@ class Sampler:
                 f"sampling with {given}", "0 ≤ temperature, 0 ≤ top-k and 0 < top-p ≤ 1 must hold"
             )
         self._sampling = sampling
-        self._random = np.random.Generator(np.random.PCG64(sampling.seed))
+        self.restart()
+
+    def restart(self) -> None:
+        """Back to the seed: what is drawn next is what a fresh sampler draws first."""
+        self._random = np.random.Generator(np.random.PCG64(self._sampling.seed))
 
     def choose(self, logits: Array) -> Array:
         """One token id per row.

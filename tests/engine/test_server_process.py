@@ -31,20 +31,28 @@ NOISY = (
 )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def engine() -> Iterator[EngineProcess]:
+    """One process for every test that leaves it running."""
     with engine_process() as made:
         yield made
 
 
-def test_the_greeting_says_who_answers(engine: EngineProcess) -> None:
-    hello = msgspec.convert(greet(engine), Hello)
+@pytest.fixture
+def mortal() -> Iterator[EngineProcess]:
+    """A process of its own for a test that ends it."""
+    with engine_process() as made:
+        yield made
+
+
+def test_the_greeting_says_who_answers(mortal: EngineProcess) -> None:
+    hello = msgspec.convert(greet(mortal), Hello)
     assert hello.version == VERSION
-    assert hello.process == engine.process.pid
+    assert hello.process == mortal.process.pid
     assert hello.devices[0].name == "host"
     assert len(hello.cards) >= 40
     assert "tiny-llama" in [sample.name for sample in hello.samples]
-    assert engine.end() == 0
+    assert mortal.end() == 0
 
 
 def test_another_version_is_refused_by_name(engine: EngineProcess) -> None:
@@ -126,12 +134,12 @@ def test_a_body_that_is_no_message_is_refused_and_the_next_one_answered(engine: 
     greet(engine)
 
 
-def test_a_frame_beyond_the_limit_ends_the_stream_with_its_reason(engine: EngineProcess) -> None:
-    engine.write((FRAME_LIMIT + 1).to_bytes(4, "little") + b"x")
-    reply = engine.reply(-1)
+def test_a_frame_beyond_the_limit_ends_the_stream_with_its_reason(mortal: EngineProcess) -> None:
+    mortal.write((FRAME_LIMIT + 1).to_bytes(4, "little") + b"x")
+    reply = mortal.reply(-1)
     assert isinstance(reply, Failure)
     assert "limit" in reply.error.why
-    assert engine.end() == 2
+    assert mortal.end() == 2
 
 
 def test_a_stray_print_lands_on_standard_error() -> None:
@@ -147,15 +155,15 @@ def test_cancelling_nothing_says_so(engine: EngineProcess) -> None:
     assert engine.call("cancel", request=99) == {"found": False}
 
 
-def test_shutdown_is_answered_and_ends_the_process(engine: EngineProcess) -> None:
-    assert engine.call("shutdown") == {}
-    assert engine.process.wait(timeout=10) == 0
+def test_shutdown_is_answered_and_ends_the_process(mortal: EngineProcess) -> None:
+    assert mortal.call("shutdown") == {}
+    assert mortal.process.wait(timeout=10) == 0
 
 
-def test_the_end_of_standard_input_ends_the_process(engine: EngineProcess) -> None:
-    greet(engine)
+def test_the_end_of_standard_input_ends_the_process(mortal: EngineProcess) -> None:
+    greet(mortal)
     started = time.monotonic()
-    assert engine.end() == 0
+    assert mortal.end() == 0
     assert time.monotonic() - started < 5
 
 

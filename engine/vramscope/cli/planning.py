@@ -105,7 +105,7 @@ def _show_verdict(out: Console, made: PlanInfo) -> None:
     verdict = made.verdict
     style = {"fits": "bold green", "does not fit": "bold red", "cannot be planned": "bold red"}
     out.print(verdict.sentence, style=style.get(verdict.kind, "bold"))
-    if verdict.blame and verdict.kind != "cannot be planned":
+    if verdict.blame not in verdict.sentence and verdict.kind != "cannot be planned":
         out.print(f"  blame            {verdict.blame}")
     if verdict.largest_context is not None:
         out.print(f"  largest context  {verdict.largest_context:,} tokens fit at this batch")

@@ -36,7 +36,10 @@ def console() -> Console:
 def table(
     out: Console, title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: str = ""
 ) -> None:
-    """A table; ``right`` names the columns, by their index as digits, that hold numbers."""
+    """A table, or nothing without rows; ``right`` names the columns of numbers, by their index as digits."""
+    listed = list(rows)
+    if not listed:
+        return
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -47,7 +50,7 @@ def table(
     for index, heading in enumerate(headings):
         numeric = str(index) in right
         made.add_column(heading, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
-    for row in rows:
+    for row in listed:
         made.add_row(*(Text(cell) for cell in row))
     out.print(made)
     out.print()

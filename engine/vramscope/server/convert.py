@@ -243,5 +243,6 @@ def _problems(plan: Plan, problems: Sequence[str]) -> list[ProblemInfo]:
     if plan.verdict.kind is VerdictKind.SHORT:
         found.append(ProblemInfo(severity="error", text=plan.verdict.sentence, remedy="", node=""))
     found += [ProblemInfo(severity="warning", text=text, remedy="", node="") for text in problems]
-    found += [ProblemInfo(severity="note", text=text, remedy="", node="") for text in plan.notes]
+    notes = [text for text in plan.notes if text not in problems]
+    found += [ProblemInfo(severity="note", text=text, remedy="", node="") for text in notes]
     return found

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from vramscope.errors import InputError, ModelFileError, VramscopeError
+from vramscope.errors import InputError, ModelFileError, ScenarioError, VramscopeError
 from vramscope.messages.live import Empty
 from vramscope.messages.running import OutputInfo, RunModelInfo
 
@@ -112,6 +112,7 @@ class Engine:
         started = perf_counter()
         plan = planner.plan(scenario)
         milliseconds = (perf_counter() - started) * 1000
+        _check_maxima(plan)
         ticket = self._tickets + 1
         info = plan_info(
             plan, planner.model.problems, suggestions(planner, plan), ticket=ticket, milliseconds=milliseconds
@@ -236,6 +237,15 @@ class Engine:
     def close(self) -> None:
         """Gives back what the generation holds."""
         self._release()
+
+
+def _check_maxima(plan: Plan) -> None:
+    """A maximum of a symbol that the model lacks is a slip that would otherwise go unseen."""
+    symbols = [axis.symbol for axis in plan.axes]
+    for symbol in plan.scenario.maxima:
+        if symbol not in symbols:
+            known = f"It has: {', '.join(symbols)}" if symbols else "It has none at all"
+            raise ScenarioError(f"the maximum of {symbol}", "the model has no such symbol", known)
 
 
 def _positive(count: int) -> int:

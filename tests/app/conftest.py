@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,7 @@ from vramscope_app.window import MainWindow
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from types import ModuleType
 
     from pytestqt.qtbot import QtBot
 
@@ -357,6 +359,11 @@ def make_script(store: Path, look: Look) -> Script:
 
 
 @pytest.fixture
+def messages() -> ModuleType:
+    return sys.modules[__name__]
+
+
+@pytest.fixture
 def light(qapp: object) -> Look:
     assert qapp is not None
     return Look.of(LIGHT)
@@ -369,3 +376,8 @@ def script(qtbot: QtBot, tmp_path: Path, light: Look) -> Iterator[Script]:
     made.window.show()
     yield made
     made.window.close()
+
+
+@pytest.fixture
+def window(script: Script) -> MainWindow:
+    return script.window

@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from vramscope.messages.planning import ScenarioInfo
+from vramscope.messages.running import OutputInfo, RunModelInfo
+from vramscope.protocol import ErrorInfo
+from vramscope_app.rows.bar import legend, measured_bar, plan_bar
+from vramscope_app.rows.live import LiveSeries, Series
+from vramscope_app.rows.run import capture_text, rates_text, state_chip, verify_text
+from vramscope_app.rows.scenario import (
+    SLIDER_STEPS,
+    apply_change,
+    choose_card,
+    chosen_card,
+    context_limit,
+    context_to_slider,
+    slider_to_context,
+)
+from vramscope_app.rows.tables import axis_rows, decline_rows, output_rows, problem_rows, slot_rows
+from vramscope_app.rows.verdict import death_message, verdict_message
+from vramscope_app.state import AppState
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+def test_refused_axes_stand_first_and_say_why(messages: ModuleType) -> None:
+    rows = axis_rows([messages.axis("total"), messages.axis("boxes", refused="nothing bounds it")])
+    assert [row.key for row in rows] == ["boxes", "total"]
+    assert [cell.text for cell in rows[0].cells[2:6]] == ["none", "refused", "", "nothing bounds it"]
+    assert rows[0].cells[2].edit == ""
+    assert rows[1].cells[2].edit == "2048"
+    assert "past ≤ 2047" in rows[1].detail
+
+
+def test_an_axis_that_the_scenario_fixes_cannot_be_edited(messages: ModuleType) -> None:
+    fixed = msgspec.structs.replace(messages.axis("batch"), editable=False)
+    assert axis_rows([fixed])[0].cells[2].edit is None
+
+
+def test_problems_come_failures_first_then_by_severity(messages: ModuleType) -> None:
+    failure = ("prefill", ErrorInfo(code="Input", what="the prompt", why="it is empty", node="n"))
+    rows = problem_rows(messages.model(), messages.plan(), [failure])
+    assert [row.cells[1].text for row in rows] == [
+        "prefill: the prompt: it is empty",
+        "axis 1 of boxes has no ceiling",
+        "a note",
+    ]
+    assert rows[1].node == "/model/layers.1/mlp/MatMul"
+    assert len({row.key for row in rows}) == len(rows)
+
+
+def test_without_a_plan_the_models_own_problems_are_shown(messages: ModuleType) -> None:
+    assert [row.cells[1].text for row in problem_rows(messages.model(), None, [])] == [
+        "an unused initializer"
+    ]
+
+
+def test_declines_keep_reason_and_node(messages: ModuleType) -> None:
+    (row,) = decline_rows(messages.capture(declined=True).declines)
+    assert row.node == "/model/layers.0/attn/GQA"
+    assert row.cells[1].text == "the host reads its output"
+    assert "1 seam run eagerly" in capture_text(messages.capture(declined=True))
+    assert capture_text(messages.capture()) == "✓ Captured 6 of 6 nodes in 1 segment"
+
+
+def test_slots_and_outputs(messages: ModuleType) -> None:
+    assert [cell.text for cell in slot_rows(messages.snapshot().slots)[0].cells[:4]] == [
+        "Primary",
+        "ready",
+        "1",
+        "16",
+    ]
+    output = OutputInfo(name="y", dtype="bool", shape=[], minimum=None, maximum=None, mean=None)
+    (row,) = output_rows(RunModelInfo(outputs=[output], milliseconds=1.0))
+    assert [cell.text for cell in row.cells] == ["y", "bool", "scalar", "–", "–", "–"]
+
+
+def test_the_bar_never_shows_unknown_as_a_width(messages: ModuleType) -> None:
+    bar = plan_bar(messages.plan())
+    unknown = [block for block in bar.blocks if not block.known]
+    assert [block.name for block in unknown] == ["device context"]
+    assert unknown[0].width == 0.0
+    assert bar.card == 1.0
+    assert sum(block.width for block in bar.blocks) < 1.0
+
+
+def test_the_card_ends_inside_the_bar_when_it_is_too_small(messages: ModuleType) -> None:
+    made = messages.plan()
+    small = msgspec.structs.replace(
+        made, verdict=msgspec.structs.replace(made.verdict, available=messages.GIB)
+    )
+    bar = plan_bar(small)
+    assert 0.2 < bar.card < 0.3
+    assert sum(block.width for block in bar.blocks) == pytest.approx(1.0)
+
+
+def test_measured_bytes_use_the_scale_of_the_plan(messages: ModuleType) -> None:
+    measured = messages.snapshot().measured
+    planned = plan_bar(messages.plan())
+    assert measured_bar(measured, messages.plan()).blocks[0].width == planned.blocks[0].width
+    assert measured_bar([], messages.plan()).blocks == ()
+    entries = legend(messages.plan(), measured)
+    assert [entry.measured for entry in entries] == ["3.00 GiB", "", "", "", "", ""]
+    assert entries[-1].planned == "unknown"
+
+
+@pytest.mark.parametrize("limit", [8, 256, 2048, 8192, 131072, 10_000_019])
+def test_the_slider_reaches_both_ends_and_only_grows(limit: int) -> None:
+    places = [slider_to_context(place, limit) for place in range(SLIDER_STEPS + 1)]
+    assert places[0] == min(16, limit)
+    assert places[-1] == limit
+    assert places == sorted(places)
+    for tokens in {places[0], places[500], places[-1]}:
+        assert abs(slider_to_context(context_to_slider(tokens, limit), limit) - tokens) <= tokens * 0.05
+
+
+def test_the_slider_stands_at_its_end_for_the_models_own_limit(messages: ModuleType) -> None:
+    assert context_limit(messages.model()) == 8192
+    assert context_to_slider(0, 8192) == SLIDER_STEPS
+
+
+def test_a_card_is_chosen_by_name_label_or_amount(messages: ModuleType) -> None:
+    cards, base = messages.hello().cards, ScenarioInfo()
+    by_label = choose_card(base, "geforce rtx 4090 · 24.0 GiB", cards)
+    assert by_label is not None
+    assert by_label.card == "GeForce RTX 4090"
+    budget = choose_card(by_label, "6 GiB", cards)
+    assert budget is not None
+    assert (budget.card, budget.budget) == ("", 6 * 2**30)
+    assert chosen_card(budget, cards) == "6.00 GiB"
+    assert choose_card(base, "no such card", cards) is None
+    assert choose_card(by_label, "No card", cards) == base
+
+
+def test_a_suggestion_changes_only_fields_that_a_scenario_has() -> None:
+    assert apply_change(ScenarioInfo(), {"context": 512, "colour": "red"}) == ScenarioInfo(context=512)
+
+
+def test_the_verdict_is_words_icon_and_tone(messages: ModuleType) -> None:
+    message = verdict_message(AppState(model=messages.model(), plan=messages.plan()))
+    assert (message.tone, message.icon) == ("good", "fits")
+    assert "4.00 GiB to spare" in message.body
+    assert verdict_message(AppState()).title == "No model is open"
+
+
+def test_no_death_is_no_message() -> None:
+    assert death_message(AppState()).title == ""
+
+
+def test_run_words(messages: ModuleType) -> None:
+    state = AppState(run=messages.run(), live=messages.snapshot())
+    assert state_chip(state) == ("● ready", "good")
+    assert "×1.50" in rates_text(state)
+    assert state_chip(AppState(run=messages.run(finished="context full")))[0] == "● finished: context full"
+    assert verify_text(messages.verify()).startswith("✓ Replay equals eager over 8 steps")
+    different = msgspec.structs.replace(messages.verify(), equal=False, first_difference=3)
+    assert verify_text(different).startswith("✗ Replay differs from eager at step 3")
+
+
+def test_a_series_keeps_its_newest_points() -> None:
+    series = Series(2, capacity=10)
+    for place in range(95):
+        series.append(place, -place)
+    assert series.column(0).tolist() == list(range(85, 95))
+    assert series.last().tolist() == [94, -94]
+
+
+def test_live_series_count_allocations_per_step_and_snapshots_correct_them(messages: ModuleType) -> None:
+    live = LiveSeries()
+    live.add_events(
+        [messages.event(1), messages.event(2), messages.event(3, "release"), messages.event(4, "phase")]
+    )
+    live.add_token(messages.token(0))
+    live.add_token(messages.token(1, replayed=True))
+    assert live.steps.column(1).tolist() == [2, 0]
+    assert live.steps.column(3).tolist() == [0, 1]
+    assert live.time.column(1).tolist() == [messages.MIB, 2 * messages.MIB, messages.MIB]
+    live.add_snapshot(messages.snapshot(allocated=123))
+    assert live.time.last()[1:].tolist() == [123, 20]
+    live.add_token(messages.token(0))
+    assert len(live.steps) == 1

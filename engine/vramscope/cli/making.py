@@ -9,12 +9,11 @@ import msgspec
 from vramscope.cli import screen
 from vramscope.errors import InputError
 from vramscope.run.events import never_cancelled
+from vramscope.server.samples import SMOLLM2, find_sample, known_samples
 
 if TYPE_CHECKING:
     import argparse
     from pathlib import Path
-
-SMOLLM2 = "smollm2"
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -23,37 +22,22 @@ class Made(msgspec.Struct, frozen=True):
     path: str
 
 
-class Listed(msgspec.Struct, frozen=True):
-    """One row of ``samples --json``."""
-
-    name: str
-    title: str
-    shows: str
-
-
 def sample(arguments: argparse.Namespace) -> int:
     """Puts a sample on the disk and prints its folder."""
     meter = screen.Meter()
     if arguments.name == SMOLLM2:
-        path = _smollm2(arguments, meter)
-    elif arguments.out is not None:
-        raise InputError(
-            "--out", f"{arguments.name} is bundled and stays where it is", f"Use --out with {SMOLLM2} alone"
-        )
-    else:
-        from vramscope.build.samples import sample_folder
+        from vramscope.build.smollm2 import export_smollm2
 
-        path = sample_folder(arguments.name, progress=meter, cancel=never_cancelled)
+        path = export_smollm2(
+            arguments.out, precision=arguments.precision, progress=meter, cancel=never_cancelled
+        )
+    elif arguments.out is not None:
+        why = f"{arguments.name} is bundled and stays where it is"
+        raise InputError("--out", why, f"Use --out with {SMOLLM2} alone")
+    else:
+        path = find_sample(arguments.name, meter, never_cancelled)
     meter.clear()
     return _say(path, arguments)
-
-
-def _smollm2(arguments: argparse.Namespace, meter: screen.Meter) -> Path:
-    from vramscope.build.smollm2 import export_smollm2
-
-    return export_smollm2(
-        arguments.out, precision=arguments.precision, progress=meter, cancel=never_cancelled
-    )
 
 
 def _say(path: Path, arguments: argparse.Namespace) -> int:
@@ -66,14 +50,11 @@ def _say(path: Path, arguments: argparse.Namespace) -> int:
 
 def samples(arguments: argparse.Namespace) -> int:
     """Lists the samples."""
-    from vramscope.build.samples import list_samples
-
-    rows = [Listed(item.name, item.title, item.shows) for item in list_samples()]
-    rows.append(Listed(SMOLLM2, "SmolLM2 135M", "A real language model, fetched once (about 140 MB)."))
+    listed = known_samples()
     if arguments.json:
-        screen.print_json(rows)
+        screen.print_json(listed)
         return 0
-    cells = [(row.name, row.title, row.shows) for row in rows]
+    cells = [(item.name, item.title, item.shows) for item in listed]
     screen.table(screen.console(), "", ("name", "title", "shows"), cells)
     return 0
 

@@ -20,7 +20,7 @@ examples:
   vramscope run MODEL --prompt "The capital of France is" --steps 32
   vramscope gui MODEL
 
-MODEL is a .onnx file, a folder with one (genai, mobius, optimum), or a bundled sample's name.
+MODEL is a .onnx file, a folder with one (genai, mobius, optimum), or a sample's name.
 Exit codes: 0 done or fits, 1 does not fit, 2 bad input or cannot be planned, 130 cancelled."""
 
 _Subparsers = argparse._SubParsersAction  # noqa: SLF001  # argparse has no public name for this type
@@ -62,7 +62,7 @@ def _command(
 
 
 def _model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="a .onnx file, a model folder, or a bundled sample")
+    parser.add_argument("model", metavar="MODEL", help="a .onnx file, a model folder, or a sample")
 
 
 def _scenario(parser: argparse.ArgumentParser) -> None:
@@ -128,6 +128,7 @@ def _plan(commands: _Subparsers[argparse.ArgumentParser]) -> None:
 def _run(commands: _Subparsers[argparse.ArgumentParser]) -> None:
     parser = _command(
         commands, "run", "run a model: prefill, eager steps, capture, replays",
+        '  vramscope run smollm2 --prompt "The capital of France is"     fetched the first time\n'
         '  vramscope run MODEL --prompt "Once upon a time" --steps 64\n'
         "  vramscope run MODEL --tokens 1,2,3 --steps 16 --no-capture\n"
         "  vramscope run MODEL --chat --prompt Hello --temperature 0.7 --top-p 0.9 --seed 1\n"

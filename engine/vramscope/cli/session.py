@@ -10,6 +10,7 @@ import msgspec
 from vramscope.messages.model import OpenParams
 from vramscope.messages.planning import ExportParams, PlanParams
 from vramscope.server.listener import Listener
+from vramscope.server.samples import is_sample
 
 if TYPE_CHECKING:
     import argparse
@@ -20,17 +21,10 @@ if TYPE_CHECKING:
 
 
 def open_model(engine: Engine, name: str, listener: Listener) -> ModelInfo:
-    """Opens a path, or a bundled sample when nothing of that name is on the disk."""
+    """Opens a path, or a sample when nothing of that name is on the disk."""
     if not Path(name).expanduser().exists() and is_sample(name):
         return engine.open(OpenParams(sample=name), listener)
     return engine.open(OpenParams(path=name), listener)
-
-
-def is_sample(name: str) -> bool:
-    """Whether a bundled sample is called so."""
-    from vramscope.build.samples import list_samples
-
-    return any(sample.name == name for sample in list_samples())
 
 
 def scenario(arguments: argparse.Namespace, info: ModelInfo) -> ScenarioInfo:

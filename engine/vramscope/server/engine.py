@@ -94,9 +94,9 @@ class Engine:
             raise ModelFileError("what to open", "give either a path or a sample's name")
         if params.path:
             return Path(params.path).expanduser()
-        from vramscope.build.samples import sample_folder
+        from vramscope.server.samples import find_sample
 
-        return sample_folder(params.sample, progress=listener.progress, cancel=listener.cancel)
+        return find_sample(params.sample, listener.progress, listener.cancel)
 
     def plan(self, params: PlanParams, _listener: Listener) -> PlanInfo:
         """Plans the open model; the node rows are in :meth:`node_tables`."""

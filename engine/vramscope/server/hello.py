@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
 
 from vramscope.errors import ProtocolError
-from vramscope.messages.model import CardInfo, DeviceInfo, Hello, HelloParams, SampleInfo
+from vramscope.messages.model import CardInfo, DeviceInfo, Hello, HelloParams
 from vramscope.protocol import VERSION
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from vramscope.server.samples import known_samples
 
 
 def engine_version() -> str:
@@ -42,7 +39,7 @@ def hello(params: HelloParams) -> Hello:
         process=os.getpid(),
         devices=devices(),
         cards=cards(),
-        samples=samples(),
+        samples=known_samples(),
     )
 
 
@@ -72,13 +69,3 @@ def cards() -> list[CardInfo]:
         )
         for card in load_cards()
     ]
-
-
-def samples() -> list[SampleInfo]:
-    """The bundled samples."""
-    from vramscope.build.samples import list_samples
-
-    found: Sequence[SampleInfo] = [
-        SampleInfo(name=item.name, title=item.title, shows=item.shows) for item in list_samples()
-    ]
-    return list(found)

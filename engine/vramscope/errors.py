@@ -99,6 +99,13 @@ class LedgerSealedError(VramscopeError):
     """An allocation was asked for while a graph is being captured or replayed."""
 
 
+@dataclass(eq=False)
+class RecordingError(VramscopeError):
+    """Work that failed or allocated while it was recorded as a graph; ``action`` counts from 0."""
+
+    action: int = 0
+
+
 class NeverCapturedError(VramscopeError):
     """A replay was asked for and no graph was ever captured on this slot (semantics 1.17)."""
 

@@ -38,6 +38,7 @@ from vramscope.run.events import (
     ignore_progress,
     never_cancelled,
 )
+from vramscope.run.graph import StepWork
 from vramscope.run.runner import Runner
 
 if TYPE_CHECKING:
@@ -78,8 +79,6 @@ class Decoder:
         self._slot = GraphSlot("Primary")
         self._state = DecodeState.IDLE
         self._run = RunState()
-
-    # ------------------------------------------------------------------ life
 
     def load(self, progress: Progress = ignore_progress, cancel: CancelCheck = never_cancelled) -> None:
         """Loads the weights and reserves everything the plan says.
@@ -124,8 +123,6 @@ class Decoder:
             return self.plan.kv.capacity
         return bucket.capacity(scenario.prompt + 1, self.plan.kv.capacity)
 
-    # ------------------------------------------------------------------ prefill
-
     def prefill(self, prompts: Sequence[Sequence[int]], cancel: CancelCheck = never_cancelled) -> StepResult:
         """Runs the prompts in one pass and chooses the first new token of every sequence.
 
@@ -163,8 +160,6 @@ class Decoder:
         if self._runner.adopt(self._planner.plan(scenario).require()):
             self._stepper.forget()
 
-    # ------------------------------------------------------------------ steps
-
     def step(self, cancel: CancelCheck = never_cancelled) -> StepResult:
         """One eager decode step.
 
@@ -177,15 +172,12 @@ class Decoder:
         check = never_cancelled if any(pair.window for pair in self._contract.kv) else cancel
         cancel()
 
-        def work() -> None:
-            self._stepper.feeds.advance(bindings, self._buffers())()
-            self._runner.run(program, check)
-
+        work = self._work(bindings)
         if self._run.eager_steps == 0:
-            self._runner.measured(work)
+            self._runner.measured(lambda: self._runner.run(program, check, work))
         else:
-            work()
-        self._choose(bindings)
+            self._runner.run(program, check, work)
+        self._moved(bindings)
         self._run.warmed = frozenset(launch.step.index for launch in program.launches)
         result = self._result(started, before, StepKind.EAGER)
         if self._state is DecodeState.WARM_UP:
@@ -210,16 +202,15 @@ class Decoder:
         self._need_room()
         started, before = self._start()
         bindings, program = self._stepper.decode(self._run.position, self._run.capacity)
-        self._stepper.feeds.advance(bindings, self._buffers())()
-        with np.errstate(all="ignore"):
-            report = self._slot.capture(
-                self._runner,
-                program,
-                bindings,
-                self._stepper.moving_symbols(self._run.position, self._run.capacity),
-                self._run.warmed,
-            )
-        self._choose(bindings)
+        report = self._slot.capture(
+            self._runner,
+            program,
+            bindings,
+            self._stepper.moving_symbols(self._run.position, self._run.capacity),
+            self._run.warmed,
+            self._work(bindings),
+        )
+        self._moved(bindings)
         self._state = DecodeState.READY if report.captured else DecodeState.UNSUPPORTED
         self._tell_capture(report)
         return report, self._result(started, before, StepKind.EAGER)
@@ -245,10 +236,8 @@ class Decoder:
         if changed:
             self._invalidate(tuple(str(item.error()) for item in changed))
             raise changed[0].error()
-        with np.errstate(all="ignore"):
-            self._stepper.feeds.advance(bindings, self._buffers())()
-            self._slot.replay(self._runner, program)
-        self._choose(bindings)
+        self._slot.replay(self._runner, program, self._work(bindings))
+        self._moved(bindings)
         return self._result(started, before, StepKind.REPLAY)
 
     def verify(self, count: int, cancel: CancelCheck = never_cancelled) -> VerifyReport:
@@ -296,8 +285,6 @@ class Decoder:
         self._run.finished = ""
         self._sampler.restore(saved.random)
 
-    # ------------------------------------------------------------------ parts
-
     def _need_room(self) -> None:
         if self._state is DecodeState.IDLE:
             raise InputError("a decode step", "nothing was prefilled", "Prefill a prompt first")
@@ -316,11 +303,19 @@ class Decoder:
     def _buffers(self) -> StateBuffers:
         return state_buffers(self._runner.memory, self.plan.scenario.batch)
 
-    def _choose(self, bindings: Sequence[Binding]) -> None:
-        state = self._buffers()
+    def _work(self, bindings: Sequence[Binding]) -> StepWork:
+        """A step's own work on the device: feeds moved on before it, the next token chosen after it."""
+        state, logits = self._buffers(), self._stepper.logits(bindings)[:, -1]
+
+        def choose() -> None:
+            np.add(state.length, 1, out=state.length)
+            state.token[:] = self._sampler.choose(logits)
+
+        advance = self._stepper.feeds.advance(bindings, state)
+        return StepWork((("feeds", advance),), (("sampling", choose),))
+
+    def _moved(self, bindings: Sequence[Binding]) -> None:
         self._run.logits = self._stepper.logits(bindings)[:, -1]
-        np.add(state.length, 1, out=state.length)
-        state.token[:] = self._sampler.choose(self._run.logits)
         self._run.position += 1
 
     def _start(self) -> tuple[float, int]:
@@ -341,8 +336,6 @@ class Decoder:
         if all(token in self._contract.eos_tokens for token in tokens):
             return "end of sequence"
         return "context full" if self._run.position >= self.plan.context else ""
-
-    # ------------------------------------------------------------------ growth and events
 
     def _grow(self, capacity: int) -> None:
         """Moves the KV cache to a larger bucket.

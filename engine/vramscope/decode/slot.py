@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vramscope.decode.types import SlotState
-from vramscope.errors import NeverCapturedError
+from vramscope.errors import NeverCapturedError, RecordingError
 from vramscope.run.audit import audit, graph_decline
 from vramscope.run.capture import CaptureReport
-from vramscope.run.events import EventKind
-from vramscope.run.graph import CapturedGraph, RecordingError, check, record, replay
+from vramscope.run.events import EventKind, never_cancelled
+from vramscope.run.graph import CapturedGraph, StepWork, check, record, replay
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -41,6 +41,7 @@ class GraphSlot:
         bindings: Sequence[Binding],
         growing: frozenset[str],
         warmed: Collection[int],
+        work: StepWork,
     ) -> CaptureReport:
         """Audits, records and executes one step; retries without an operator whose recording failed.
 
@@ -49,19 +50,19 @@ class GraphSlot:
         self.reset("a new capture on the same slot")
         index = runner.planner.index
         for _ in range(len(program.launches) + 1):
-            report = audit(index, program.launches, growing, warmed, self._quarantined)
+            report = audit(index, runner.device, program.launches, growing, warmed, self._quarantined)
             if not report.captured:
                 break
             try:
-                self.graph = record(index, runner.device, runner.memory, program, report, bindings)
+                self.graph = record(index, runner.memory, program, report, bindings, work)
             except RecordingError as error:
-                self._quarantined.add(error.operator)
+                self._quarantine(program, error.node)
                 runner.say(EventKind.DECLINE, error.node, str(error))
                 continue
             self.captures += 1
             self.report = report
             return report
-        runner.run(program, lambda: None)
+        runner.run(program, never_cancelled, work)
         reason = graph_decline("no node of the step can be captured", "See the reasons of the nodes")
         self.report = CaptureReport(report.segments, (reason, *report.declines))
         return self.report
@@ -70,7 +71,17 @@ class GraphSlot:
         """Every difference between the captured bindings and those at hand; empty when they match."""
         return check(self.graph, bindings)
 
-    def replay(self, runner: Runner, program: BoundProgram) -> None:
+    def _quarantine(self, program: BoundProgram, name: str) -> None:
+        """Bars the operator of the node whose recording failed; work around the program bars everything."""
+        found = {
+            (n.domain, n.operator)
+            for n in (launch.step.node for launch in program.launches)
+            if n.name == name
+        }
+        every = {(launch.step.node.domain, launch.step.node.operator) for launch in program.launches}
+        self._quarantined |= found or every
+
+    def replay(self, runner: Runner, program: BoundProgram, work: StepWork) -> None:
         """Launches the graph.
 
         Raises:
@@ -80,7 +91,7 @@ class GraphSlot:
             raise NeverCapturedError(
                 f"slot {self.name}", "no graph is installed on it", "Capture a step first"
             )
-        replay(runner.device, runner.memory, self.graph, program)
+        replay(runner.memory, self.graph, program, work)
         self.replays += 1
 
     def reset(self, cause: str) -> bool:

@@ -1,13 +1,23 @@
-"""What a device offers: buffers under a ledger, and nothing else that the layers above may rely on."""
+"""What a device offers: buffers under a ledger, kernels, copies, and the recording of graphs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from vramscope.devices.ledger import Lease, Ledger, Site
-    from vramscope.graph.model import Array
+    from vramscope.graph.model import Array, Node
+    from vramscope.ops.spec import Kernel, OpSpec
+
+Replay: TypeAlias = Callable[[], None]
+"""Launches a recorded graph once."""
+
+Action: TypeAlias = tuple[str, Callable[[], None]]
+"""Work to record, and the name of the node it belongs to (for errors)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +38,7 @@ class Buffer:
 
 
 class Device(Protocol):
-    """Memory of one device. Every byte it gives out is in its ledger."""
+    """One device. Every byte it gives out is in its ledger; one thread owns it."""
 
     @property
     def name(self) -> str:
@@ -43,6 +53,37 @@ class Device(Protocol):
 
     def release(self, buffer: Buffer) -> None:
         """Gives a buffer back, exactly once."""
+
+    def kernel(self, node: Node, spec: OpSpec) -> Kernel:
+        """What runs ``node`` here; raises UnsupportedOperatorError when nothing does."""
+
+    def capture_refusal(self, node: Node, spec: OpSpec) -> str:
+        """Why this device cannot record ``node``; empty when it can."""
+
+    def owns(self, value: object) -> bool:
+        """Whether ``value`` is an array of this device."""
+
+    def upload(self, target: Array, source: Array) -> None:
+        """Copies a host array into device memory of the same number of bytes."""
+
+    def download(self, source: Array) -> Array:
+        """A host copy of a device array."""
+
+    def copy(self, target: Array, source: Array) -> None:
+        """Copies within the device; shapes are equal, types may differ."""
+
+    def running(self) -> AbstractContextManager[None]:
+        """Held around a run: error state and stream of this device."""
+
+    def record(self, actions: Sequence[Action]) -> Replay:
+        """Records the actions as one graph *and executes them once*; nothing may be allocated meanwhile.
+
+        Raises:
+            RecordingError: an action failed or allocated; nothing stays recorded.
+        """
+
+    def synchronize(self) -> None:
+        """Waits until all launched work is done."""
 
     def close(self) -> None:
         """Gives back everything that is still out."""

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from vramscope.devices.base import Buffer
+from vramscope.devices.base import Action, Buffer, Replay
 from vramscope.devices.ledger import Ledger, Site
+from vramscope.errors import RecordingError, VramscopeError
+from vramscope.ops.reference import run_reference
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+    from vramscope.graph.model import Array, Node
+    from vramscope.ops.spec import Kernel, OpSpec
 
 ALIGNMENT = 256
 """Address alignment of every buffer, as cudaMalloc gives it."""
@@ -52,6 +63,68 @@ class HostDevice:
         """
         self._ledger.give_back(buffer.lease)
         del self._open[buffer.lease.number]
+
+    def kernel(self, node: Node, spec: OpSpec) -> Kernel:
+        """The operator's own host kernel, else the reference evaluator."""
+        del node
+        return spec.kernel or run_reference
+
+    def capture_refusal(self, node: Node, spec: OpSpec) -> str:
+        """The reference evaluator allocates as it likes, so only own kernels are recorded."""
+        del node
+        if spec.kernel is None:
+            return "it has no kernel of its own and runs through the reference evaluator"
+        return spec.capture_refusal
+
+    def owns(self, value: object) -> bool:
+        """Whether it is a NumPy array."""
+        return isinstance(value, np.ndarray)
+
+    def upload(self, target: Array, source: Array) -> None:
+        """Copies bytes."""
+        np.copyto(target, source, casting="unsafe")
+
+    def download(self, source: Array) -> Array:
+        """A copy."""
+        return np.array(source)
+
+    def copy(self, target: Array, source: Array) -> None:
+        """Copies elements."""
+        np.copyto(target, source, casting="unsafe")
+
+    def running(self) -> AbstractContextManager[None]:
+        """Kernels compute with infinities and NaN as ONNX says, without warnings."""
+        return np.errstate(all="ignore")
+
+    def record(self, actions: Sequence[Action]) -> Replay:
+        """Runs the actions with the ledger sealed and keeps them: a replay runs the same list again.
+
+        Raises:
+            RecordingError: an action failed or allocated.
+        """
+        for position, (name, action) in enumerate(actions):
+            try:
+                with self._ledger.sealed(f"the recording of {name}"):
+                    action()
+            except VramscopeError as error:
+                raise RecordingError(
+                    what="recording a graph",
+                    why=str(error),
+                    remedy="The operator runs eagerly from now on",
+                    node=name,
+                    action=position,
+                ) from error
+        frozen = tuple(action for _, action in actions)
+
+        def replay() -> None:
+            with self._ledger.sealed("a replay"):
+                for action in frozen:
+                    action()
+
+        return replay
+
+    def synchronize(self) -> None:
+        """Host work is done when its call returns."""
 
     def close(self) -> None:
         """Gives back everything that is still out."""

@@ -11,6 +11,7 @@ from vramscope.run.capture import GRAPH_NODE, CaptureReport, Decline, SeamReason
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from vramscope.devices.base import Device
     from vramscope.plan.index import PlanningIndex
     from vramscope.run.launch import Launch
 
@@ -27,6 +28,7 @@ _REMEDIES: Mapping[SeamReason, str] = {
 
 def audit(
     index: PlanningIndex,
+    device: Device,
     launches: Collection[Launch],
     growing: frozenset[str],
     warmed: Collection[int],
@@ -36,6 +38,7 @@ def audit(
 
     Args:
         index: of the program.
+        device: says which kernels it cannot record.
         launches: bound at the shapes to capture.
         growing: symbols that change from step to step; a node whose shapes mention one is never captured.
         warmed: step indices that ran at these shapes.
@@ -44,9 +47,9 @@ def audit(
     declines: list[Decline] = []
     segments: list[Segment] = []
     for position, launch in enumerate(launches):
-        reason = _seam(index, launch, growing, warmed, quarantined)
+        reason = _seam(index, device, launch, growing, warmed, quarantined)
         if reason is not None:
-            declines.append(decline(index, launch.step, reason))
+            declines.append(decline(index, device, launch.step, reason))
         _extend(segments, position, captured=reason is None)
     return CaptureReport(tuple(segments), tuple(declines))
 
@@ -62,6 +65,7 @@ def _extend(segments: list[Segment], position: int, *, captured: bool) -> None:
 
 def _seam(
     index: PlanningIndex,
+    device: Device,
     launch: Launch,
     growing: frozenset[str],
     warmed: Collection[int],
@@ -77,7 +81,7 @@ def _seam(
         (not launch.inputs_resolved, SeamReason.UNRESOLVED_INPUT_SHAPE),
         (mentions(index, step, growing), SeamReason.CLASSIFIER_DISQUALIFIED),
         (step.index not in warmed, SeamReason.KERNEL_NOT_WARMED),
-        (bool(spec.capture_refusal) or spec.kernel is None, SeamReason.KERNEL_CAPTURE_UNSUPPORTED),
+        (bool(device.capture_refusal(step.node, spec)), SeamReason.KERNEL_CAPTURE_UNSUPPORTED),
     )
     return next((reason for hit, reason in tests if hit), None)
 
@@ -95,7 +99,7 @@ def mentions(index: PlanningIndex, step: Step, growing: frozenset[str]) -> bool:
     return False
 
 
-def decline(index: PlanningIndex, step: Step, reason: SeamReason) -> Decline:
+def decline(index: PlanningIndex, device: Device, step: Step, reason: SeamReason) -> Decline:
     """A decline record with the reason in words."""
     spec = index.specs[step.index]
     words = {
@@ -105,8 +109,7 @@ def decline(index: PlanningIndex, step: Step, reason: SeamReason) -> Decline:
         SeamReason.UNRESOLVED_INPUT_SHAPE: "an input's shape depends on data",
         SeamReason.CLASSIFIER_DISQUALIFIED: "its shapes grow with every step",
         SeamReason.KERNEL_NOT_WARMED: "it has not run at these shapes yet",
-        SeamReason.KERNEL_CAPTURE_UNSUPPORTED: spec.capture_refusal
-        or "it has no kernel of its own and runs through the reference evaluator",
+        SeamReason.KERNEL_CAPTURE_UNSUPPORTED: device.capture_refusal(step.node, spec),
     }
     return Decline(
         step=step.index,

@@ -15,7 +15,6 @@ from vramscope.graph.dtypes import is_packed, numpy_dtype
 from vramscope.graph.model import ABSENT, Array, Program, Step, WeightSource
 from vramscope.graph.weights import read_weight
 from vramscope.ops.call import Call, Packed, Tensor
-from vramscope.ops.reference import run_reference
 from vramscope.ops.table import spec_for
 from vramscope.plan.arena import ArenaPlan, align
 from vramscope.plan.phase import BODY_ALIGNMENT, body_key
@@ -85,7 +84,7 @@ class BodyRunner:
             scratch_bytes=self._scratch(),
             run_body=nested if step.bodies else None,
         )
-        (spec.kernel or run_reference)(call)
+        self._memory.device.kernel(step.node, spec)(call)
         for value, result in zip(step.outputs, call.placed, strict=True):
             if value != ABSENT and result is not None:
                 values[value] = self._settle(result, step.node.name)
@@ -95,7 +94,11 @@ class BodyRunner:
         return max(slots, key=lambda item: item.size).bytes if slots else None
 
     def _settle(self, result: Tensor, name: str) -> Tensor:
-        if not isinstance(result, np.ndarray) or result.dtype == np.object_:
+        if (
+            isinstance(result, Packed | list)
+            or not self._memory.device.owns(result)
+            or result.dtype.hasobject
+        ):
             return result
         start = align(self._used, BODY_ALIGNMENT)
         if start + result.nbytes <= self._region.size:
@@ -106,7 +109,7 @@ class BodyRunner:
             self._spilled.append(self._memory.device.allocate(where, result.nbytes))
             view = self._spilled[-1].bytes
         kept = view.view(result.dtype).reshape(result.shape)
-        np.copyto(kept, result)
+        self._memory.device.copy(kept, result)
         return kept
 
 

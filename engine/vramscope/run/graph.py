@@ -1,27 +1,23 @@
-"""A captured graph on the host device.
+"""A captured step: its segments recorded by the device, its seams run eagerly between them.
 
-Frozen launches with their addresses, under the rules of a real capture.
-
-While a segment is recorded or replayed the ledger is sealed: an allocation raises, naming the node. Seams
-between segments run eagerly. Every segment is launched as soon as it is recorded, so a following seam reads
-real bytes.
+While a segment is recorded or replayed the ledger is sealed: an allocation raises, naming the node. Every
+segment is executed as soon as it is recorded, so that a following seam reads real bytes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
-from vramscope.errors import LedgerSealedError, NeverCapturedError, VramscopeError
+from vramscope.errors import NeverCapturedError
 from vramscope.run.launch import BoundProgram, Launch, run_launch
 from vramscope.run.signature import BindingSignature, Difference, differences, signature_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from vramscope.devices.base import Device
-    from vramscope.ops.call import Call
-    from vramscope.ops.spec import Kernel
+    from vramscope.devices.base import Action, Replay
     from vramscope.plan.index import PlanningIndex
     from vramscope.run.bindings import Binding
     from vramscope.run.capture import CaptureReport
@@ -30,55 +26,50 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CapturedGraph:
-    """One captured step: its segments' launches, the bindings it baked in, the steps it holds."""
+    """One captured step: a recorded graph per captured segment, and the bindings they baked in."""
 
     report: CaptureReport
-    segments: tuple[tuple[tuple[Kernel, Call], ...], ...]
+    segments: tuple[Replay, ...]
     signature: tuple[BindingSignature, ...]
     movable: frozenset[str]
 
     @property
     def nodes(self) -> int:
-        """Launches inside captured segments."""
-        return sum(len(segment) for segment in self.segments)
+        """Launches of the program inside captured segments."""
+        return sum(segment.end - segment.start for segment in self.report.segments if segment.captured)
 
 
-class RecordingError(VramscopeError):
-    """A kernel failed while its segment was recorded; ``operator`` is quarantined."""
+@dataclass(frozen=True, slots=True)
+class StepWork:
+    """What surrounds the program in one step: feeds moved on before it, the token chosen after it."""
 
-    def __init__(self, launch: Launch, why: str) -> None:
-        """Names the node and the reason."""
-        super().__init__(
-            f"recording {launch.step.node.qualified}",
-            why,
-            "The operator runs eagerly from now on",
-            launch.step.node.name,
-        )
-        self.operator = (launch.step.node.domain, launch.step.node.operator)
+    before: tuple[Action, ...] = ()
+    after: tuple[Action, ...] = ()
 
 
 def record(
     index: PlanningIndex,
-    device: Device,
     memory: SessionMemory,
     program: BoundProgram,
     report: CaptureReport,
     bindings: Sequence[Binding],
+    work: StepWork,
 ) -> CapturedGraph:
     """Records and, segment by segment, executes one step.
 
+    The work before and after the program is recorded with the first and last segment when those are captured.
+
     Raises:
-        RecordingError: a kernel failed or allocated while recorded.
+        RecordingError: a kernel failed or allocated while recorded; its ``node`` says which.
     """
-    segments: list[tuple[tuple[Kernel, Call], ...]] = []
-    for segment in report.segments:
-        launches = program.launches[segment.start : segment.end]
-        if segment.captured:
-            _record_segment(device, launches)
-            segments.append(tuple((launch.kernel, launch.call) for launch in launches))
-            continue
-        for launch in launches:
-            run_launch(program, launch, memory)
+    segments: list[Replay] = []
+    device = memory.device
+    with device.running():
+        for actions in _parts(program, report, memory, work):
+            if isinstance(actions, tuple):
+                segments.append(device.record(actions))
+            else:
+                actions()
     return CapturedGraph(
         report=report,
         segments=tuple(segments),
@@ -87,17 +78,60 @@ def record(
     )
 
 
-def _record_segment(device: Device, launches: Sequence[Launch]) -> None:
+def replay(memory: SessionMemory, graph: CapturedGraph, program: BoundProgram, work: StepWork) -> None:
+    """Launches the captured segments in order, seams eagerly between them.
+
+    Args:
+        memory: of the session; its device's ledger is sealed inside the segments.
+        graph: what was captured.
+        program: the step bound at the bindings at hand; seams come from it, for their lengths may have moved.
+        work: what surrounds the program; the part inside a captured segment is not run again here.
+    """
+    captured = iter(graph.segments)
+    with memory.device.running():
+        for actions in _parts(program, graph.report, memory, work):
+            if isinstance(actions, tuple):
+                next(captured)()
+            else:
+                actions()
+
+
+Part: TypeAlias = "tuple[Action, ...] | Callable[[], None]"
+"""A captured segment's actions, or work that runs eagerly."""
+
+
+def _parts(
+    program: BoundProgram, report: CaptureReport, memory: SessionMemory, work: StepWork
+) -> Iterator[Part]:
+    """The step in order: captured segments as actions to record, everything else as calls."""
+    last = len(report.segments) - 1
+    for number, segment in enumerate(report.segments):
+        launches = program.launches[segment.start : segment.end]
+        before = work.before if number == 0 else ()
+        after = work.after if number == last else ()
+        if segment.captured:
+            yield (*before, *(_action(launch) for launch in launches), *after)
+        else:
+            yield partial(_seam, before, launches, after, program, memory)
+
+
+def _action(launch: Launch) -> Action:
+    return launch.step.node.name or launch.step.node.operator, partial(launch.kernel, launch.call)
+
+
+def _seam(
+    before: tuple[Action, ...],
+    launches: Sequence[Launch],
+    after: tuple[Action, ...],
+    program: BoundProgram,
+    memory: SessionMemory,
+) -> None:
+    for _, action in before:
+        action()
     for launch in launches:
-        try:
-            with device.ledger.sealed(
-                f"the recording of {launch.step.node.name or launch.step.node.operator}"
-            ):
-                launch.kernel(launch.call)
-        except LedgerSealedError as error:
-            raise RecordingError(launch, f"it allocates: {error.what}") from error
-        except VramscopeError as error:
-            raise RecordingError(launch, str(error)) from error
+        run_launch(program, launch, memory)
+    for _, action in after:
+        action()
 
 
 def _movable(
@@ -132,24 +166,3 @@ def check(graph: CapturedGraph | None, bindings: Sequence[Binding]) -> tuple[Dif
             "the decode step", "no graph is installed on this slot", "Capture a step first"
         )
     return tuple(differences(graph.signature, [signature_of(item) for item in bindings], graph.movable))
-
-
-def replay(device: Device, memory: SessionMemory, graph: CapturedGraph, program: BoundProgram) -> None:
-    """Launches the captured segments in order, seams eagerly between them.
-
-    Args:
-        device: whose ledger is sealed inside the segments.
-        memory: of the session.
-        graph: what was captured.
-        program: the step bound at the bindings at hand; seams are taken from it, for their lengths may have
-        moved.
-    """
-    captured = iter(graph.segments)
-    for segment in graph.report.segments:
-        if segment.captured:
-            with device.ledger.sealed("a replay"):
-                for kernel, call in next(captured):
-                    kernel(call)
-            continue
-        for launch in program.launches[segment.start : segment.end]:
-            run_launch(program, launch, memory)

@@ -12,12 +12,9 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from vramscope.graph.dtypes import ElementType, is_packed, numpy_dtype
 from vramscope.graph.model import ABSENT, Array, Step
 from vramscope.ops.call import Call, Packed, Tensor
-from vramscope.ops.reference import run_reference
 from vramscope.ops.spec import Kernel, Lifetime
 from vramscope.plan.types import ComponentName, Exact
 from vramscope.run.bodies import BodyRunner
@@ -113,7 +110,7 @@ class _Binder:
             run_body=self._body_runner(step),
         )
         resolved = all(item is not None for item, want in zip(placed, wanted, strict=True) if want)
-        return Launch(step, spec.kernel or run_reference, call, late, resolved, not late)
+        return Launch(step, self._memory.device.kernel(step.node, spec), call, late, resolved, not late)
 
     def _is_view(self, step: Step) -> bool:
         """Whether all of the step's outputs are views of memory that is already placed."""
@@ -161,7 +158,7 @@ class _Binder:
 def _reshape(source: Tensor, shape: tuple[int, ...]) -> Tensor:
     if isinstance(source, Packed):
         return Packed(source.data, source.dtype, shape)
-    return source.reshape(shape) if isinstance(source, np.ndarray) else source
+    return source if isinstance(source, list) else source.reshape(shape)
 
 
 def shaped(raw: Array, dtype: ElementType, shape: tuple[int, ...]) -> Tensor:
@@ -199,18 +196,18 @@ def settle(program: BoundProgram, memory: SessionMemory, value: int, name: str, 
 
     Or counts it as an allocation.
     """
-    if not isinstance(result, np.ndarray) or result.dtype == np.object_:
+    if isinstance(result, Packed | list) or not memory.device.owns(result) or result.dtype.hasobject:
         return result
     placement = program.arena.placements.get(value)
     if placement is not None and result.nbytes <= placement.size:
         view = memory.arena_view(placement.offset, result.nbytes).view(result.dtype).reshape(result.shape)
-        np.copyto(view, result)
+        memory.device.copy(view, result)
         return view
     program.leases.append(
         memory.device.allocate(site(ComponentName.ACTIVATIONS, f"unplanned: {name}"), result.nbytes)
     )
     kept = program.leases[-1].bytes.view(result.dtype).reshape(result.shape)
-    np.copyto(kept, result)
+    memory.device.copy(kept, result)
     return kept
 
 

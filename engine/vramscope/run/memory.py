@@ -15,7 +15,6 @@ from vramscope.graph.dtypes import is_packed, numpy_dtype
 from vramscope.graph.model import ABSENT, Array, Step, Value
 from vramscope.graph.weights import read_weight
 from vramscope.ops.call import Call, Packed, Tensor
-from vramscope.ops.reference import run_reference
 from vramscope.ops.spec import Lifetime
 from vramscope.plan.types import ComponentName, Plan
 from vramscope.plan.weights import resident_roots
@@ -103,7 +102,7 @@ def _load_one(memory: SessionMemory, index: PlanningIndex, value: int, cancel: C
             site(ComponentName.WEIGHTS, index.program.values[value].name), source.size
         )
         memory.weight_buffers[source.identity] = buffer
-        _copy(buffer.bytes, read_weight(source), cancel)
+        _copy(memory.device, buffer.bytes, read_weight(source), cancel)
     raw = buffer.bytes
     if is_packed(source.dtype):
         memory.weights[value] = Packed(raw, source.dtype, source.shape)
@@ -112,11 +111,11 @@ def _load_one(memory: SessionMemory, index: PlanningIndex, value: int, cancel: C
     return source.size
 
 
-def _copy(target: Array, weight: Array, cancel: CancelCheck) -> None:
+def _copy(device: Device, target: Array, weight: Array, cancel: CancelCheck) -> None:
     raw = np.ascontiguousarray(weight).reshape(-1).view(np.uint8)
     for start in range(0, raw.size, _COPY_CHUNK):
         cancel()
-        target[start : start + _COPY_CHUNK] = raw[start : start + _COPY_CHUNK]
+        device.upload(target[start : start + _COPY_CHUNK], raw[start : start + _COPY_CHUNK])
 
 
 def _run_constant(
@@ -131,10 +130,10 @@ def _run_constant(
         wanted=tuple(value != ABSENT for value in step.outputs),
         output_types=outputs,
     )
-    if spec.strided_view and isinstance(call.inputs[0], np.ndarray):
-        call.placed[0] = np.transpose(call.array(0), step.node.integers("perm") or None)
+    if spec.strided_view and memory.device.owns(call.inputs[0]):
+        call.placed[0] = call.array(0).transpose(step.node.integers("perm") or None)
     else:
-        (spec.kernel or run_reference)(call)
+        memory.device.kernel(step.node, spec)(call)
     for value, result in zip(step.outputs, call.placed, strict=True):
         if value != ABSENT and result is not None:
             memory.weights[value] = _keep(memory, index.program.values[value], result, value in resident)
@@ -142,12 +141,12 @@ def _run_constant(
 
 def _keep(memory: SessionMemory, value: Value, result: Tensor, resident: bool) -> Tensor:
     """A constant step's own result moves into a buffer of its exact size; a view stays a view."""
-    if not resident or not isinstance(result, np.ndarray):
+    if not resident or isinstance(result, Packed | list) or not memory.device.owns(result):
         return result
     buffer = memory.device.allocate(site(ComponentName.WEIGHTS, value.name), result.nbytes)
     memory.weight_buffers[f"folded:{value.name}"] = buffer
     kept = buffer.bytes.view(result.dtype).reshape(result.shape)
-    np.copyto(kept, result)
+    memory.device.copy(kept, result)
     return kept
 
 

@@ -9,8 +9,6 @@ import time
 import tracemalloc
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from vramscope.plan.phase import phase_workspace
 from vramscope.plan.sizes import Resolver, symbol_ranges
 from vramscope.plan.types import UNKNOWN, Certainty, Figure, Phase, Plan
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from vramscope.plan.planner import Planner
     from vramscope.plan.symbols import PhaseBindings
     from vramscope.run.bindings import Binding
+    from vramscope.run.graph import StepWork
 
 
 class Runner:
@@ -100,17 +99,21 @@ class Runner:
                 bound[outputs[binding.output]] = binding.output_view()
         return bound
 
-    def run(self, program: BoundProgram, cancel: CancelCheck) -> None:
-        """Runs every launch eagerly.
+    def run(self, program: BoundProgram, cancel: CancelCheck, work: StepWork | None = None) -> None:
+        """Runs every launch eagerly, and the work around it.
 
         Raises:
             CancelledError: between two nodes; the run's outputs are incomplete, the session stays usable.
         """
         try:
-            with np.errstate(all="ignore"):
+            with self.device.running():
+                for _, action in work.before if work else ():
+                    action()
                 for launch in program.launches:
                     cancel()
                     run_launch(program, launch, self.memory)
+                for _, action in work.after if work else ():
+                    action()
         finally:
             release_unplanned(program, self.memory)
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import reduce
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 
 class Operator(Enum):
@@ -71,7 +72,8 @@ class Interval:
     high: int | None
 
     def __str__(self) -> str:
-        return f"[{self.low}, {'∞' if self.high is None else self.high}]"
+        low = "-∞" if self.low <= NO_FLOOR else self.low
+        return f"[{low}, {'∞' if self.high is None else self.high}]"
 
 
 def free_symbols(dim: Dim) -> frozenset[str]:
@@ -126,73 +128,165 @@ _EXACT: Mapping[Operator, Callable[[list[int]], int | None]] = {
 def interval(dim: Dim, symbols: Mapping[str, Interval]) -> Interval:
     """The range of ``dim`` when each symbol lies in its interval; an unknown symbol lies in [0, ∞).
 
-    Sound, not always tight: two occurrences of one symbol are treated as independent.
+    Sound for every expression, tight for sums: equal terms are collected first, so ``past + seq - past`` is
+    ``seq``. Elsewhere two occurrences of one symbol are treated as independent. Where a division by zero
+    would occur, :func:`evaluate` has no value and the range says nothing about it.
     """
+    low, high = _range(dim, symbols)
+    return Interval(NO_FLOOR if low is None else low, high)
+
+
+NO_FLOOR = -(2**200)
+"""The ``low`` of an interval without a floor: far below any extent."""
+
+_Ends: TypeAlias = tuple[int | None, int | None]
+"""Floor and ceiling; None: there is none."""
+
+
+def _range(dim: Dim, symbols: Mapping[str, Interval]) -> _Ends:
     if isinstance(dim, int):
-        return Interval(dim, dim)
+        return dim, dim
     if isinstance(dim, Symbol):
-        return symbols.get(dim.name, Interval(0, None))
-    parts = [interval(argument, symbols) for argument in dim.arguments]
-    result = parts[0]
-    for part in parts[1:]:
-        result = _COMBINE[dim.operator](result, part)
-    return result
+        known = symbols.get(dim.name)
+        return (0, None) if known is None else (None if known.low <= NO_FLOOR else known.low, known.high)
+    if dim.operator is Operator.ADD:
+        return _sum_range(dim, symbols)
+    parts = [_range(argument, symbols) for argument in dim.arguments]
+    return reduce(_COMBINE[dim.operator], parts)
 
 
-def _add(a: Interval, b: Interval) -> Interval:
-    return Interval(a.low + b.low, None if a.high is None or b.high is None else a.high + b.high)
+def _sum_range(dim: Apply, symbols: Mapping[str, Interval]) -> _Ends:
+    """Equal products are collected over the whole sum, then each is multiplied and added once."""
+    terms: dict[tuple[Dim, ...], int] = {}
+    _collect(dim, 1, terms)
+    low: int | None = 0
+    high: int | None = 0
+    for factors, coefficient in terms.items():
+        if coefficient == 0:
+            continue
+        parts: list[_Ends] = [(coefficient, coefficient), *(_range(factor, symbols) for factor in factors)]
+        least, most = reduce(_multiply, parts)
+        low = None if low is None or least is None else low + least
+        high = None if high is None or most is None else high + most
+    return low, high
 
 
-def _mul(a: Interval, b: Interval) -> Interval:
-    if a.high is not None and b.high is not None:
-        corners = (a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high)
-        return Interval(min(corners), max(corners))
-    if a.low >= 0 and b.low >= 0:
-        zero = a.high == 0 or b.high == 0
-        return Interval(a.low * b.low, 0 if zero else None)
-    return _mul_unbounded(a, b)
+def _collect(dim: Dim, factor: int, terms: dict[tuple[Dim, ...], int]) -> None:
+    if isinstance(dim, Apply) and dim.operator is Operator.ADD:
+        for argument in dim.arguments:
+            _collect(argument, factor, terms)
+        return
+    factors = list(_factors(dim))
+    symbolic = [item for item in factors if not isinstance(item, int)]
+    number = _product([item for item in factors if isinstance(item, int)])
+    if len(symbolic) == 1 and isinstance(symbolic[0], Apply) and symbolic[0].operator is Operator.ADD:
+        _collect(symbolic[0], factor * number, terms)
+        return
+    key = tuple(sorted(symbolic, key=str))
+    terms[key] = terms.get(key, 0) + factor * number
 
 
-def _mul_unbounded(a: Interval, b: Interval) -> Interval:
-    # One side reaches infinity and signs are mixed: with a constant negative factor the floor is lost, so an
-    # expression such as x - y (y unbounded) keeps x's ceiling through `x + (-1)*y` only when y ≥ 0 is used.
-    for constant, other in ((a, b), (b, a)):
-        if constant.high is not None and constant.high <= 0 and other.low >= 0:
-            return Interval(_MINUS_INFINITY, constant.high * other.low)
-    return Interval(_MINUS_INFINITY, None)
+def _factors(dim: Dim) -> Iterator[Dim]:
+    if isinstance(dim, Apply) and dim.operator is Operator.MUL:
+        for argument in dim.arguments:
+            yield from _factors(argument)
+    else:
+        yield dim
 
 
-_MINUS_INFINITY = -(2**200)
-"""Stands for no floor: far below any extent, closed under the arithmetic here."""
+def _multiply(a: _Ends, b: _Ends) -> _Ends:
+    corners = [
+        _times(x, xs, y, ys)
+        for x, xs in zip(a, (-1, 1), strict=True)
+        for y, ys in zip(b, (-1, 1), strict=True)
+    ]
+    finite = [value for value, _ in corners if value is not None]
+    signs = [sign for value, sign in corners if value is None]
+    low = None if -1 in signs else min(finite)
+    high = None if 1 in signs else max(finite)
+    return low, high
 
 
-def _divide(a: Interval, b: Interval) -> Interval:
-    if b.low <= 0:
-        return Interval(_MINUS_INFINITY if a.low < 0 else 0, a.high if a.low >= 0 else None)
-    low = min(a.low // b.low, 0 if b.high is None else a.low // b.high)
-    high = None if a.high is None else max(a.high // b.low, 0 if b.high is None else a.high // b.high)
-    return Interval(low, high)
+def _times(x: int | None, x_sign: int, y: int | None, y_sign: int) -> tuple[int | None, int]:
+    """The product of two ends; None with its sign where it is infinite. Zero times infinity is zero."""
+    if x is not None and y is not None:
+        return x * y, 0
+    if x == 0 or y == 0:
+        return 0, 0
+    signs = [sign if end is None else (1 if end > 0 else -1) for end, sign in ((x, x_sign), (y, y_sign))]
+    return None, signs[0] * signs[1]
 
 
-def _modulo(a: Interval, b: Interval) -> Interval:
-    high = None if b.high is None else max(b.high - 1, 0)
-    if a.low >= 0 and a.high is not None:
-        high = a.high if high is None else min(a.high, high)
-    return Interval(0, high)
+def _negate(a: _Ends) -> _Ends:
+    low, high = a
+    return (None if high is None else -high), (None if low is None else -low)
 
 
-def _minimum(a: Interval, b: Interval) -> Interval:
-    highs = [high for high in (a.high, b.high) if high is not None]
-    return Interval(min(a.low, b.low), min(highs) if highs else None)
+def _by_sign(
+    a: _Ends, b: _Ends, positive: Callable[[_Ends, tuple[int, int | None]], _Ends], *, negate_result: bool
+) -> _Ends:
+    """Applies ``positive`` to the positive divisors of ``b`` and, mirrored, to the negative ones."""
+    low, high = b
+    found: list[_Ends] = []
+    if high is None or high > 0:
+        found.append(positive(a, (1 if low is None or low < 1 else low, high)))
+    if low is None or low < 0:
+        least = 1 if high is None or high > -1 else -high
+        mirrored = positive(_negate(a), (least, None if low is None else -low))
+        found.append(_negate(mirrored) if negate_result else mirrored)
+    return reduce(_hull, found) if found else (0, None)
 
 
-def _maximum(a: Interval, b: Interval) -> Interval:
-    return Interval(max(a.low, b.low), None if a.high is None or b.high is None else max(a.high, b.high))
+def _hull(a: _Ends, b: _Ends) -> _Ends:
+    low = None if a[0] is None or b[0] is None else min(a[0], b[0])
+    return low, (None if a[1] is None or b[1] is None else max(a[1], b[1]))
 
 
-_COMBINE: Mapping[Operator, Callable[[Interval, Interval], Interval]] = {
-    Operator.ADD: _add,
-    Operator.MUL: _mul,
+def _divide(a: _Ends, b: _Ends) -> _Ends:
+    return _by_sign(a, b, _divide_by_positive, negate_result=False)
+
+
+def _divide_by_positive(a: _Ends, b: tuple[int, int | None]) -> _Ends:
+    """``a // b`` for ``b ≥ 1``: towards zero as ``b`` grows, and never past −1 or 0."""
+    least, most = b
+    low, high = a
+    if low is not None:
+        low = low // least if low < 0 else (0 if most is None else low // most)
+    if high is not None:
+        high = high // least if high >= 0 else (-1 if most is None else high // most)
+    return low, high
+
+
+def _modulo(a: _Ends, b: _Ends) -> _Ends:
+    return _by_sign(a, b, _modulo_positive, negate_result=True)
+
+
+def _modulo_positive(a: _Ends, b: tuple[int, int | None]) -> _Ends:
+    """``a % b`` for ``b ≥ 1``: in [0, b − 1], and exact where ``a`` spans no multiple of ``b``."""
+    least, most = b
+    low, high = a
+    if least == most and low is not None and high is not None and low // least == high // least:
+        return low % least, high % least
+    if low is None or low < 0:
+        return 0, (None if most is None else most - 1)
+    if high is not None and high < least:
+        return low, high
+    ends = [end for end in (high, None if most is None else most - 1) if end is not None]
+    return 0, min(ends, default=None)
+
+
+def _minimum(a: _Ends, b: _Ends) -> _Ends:
+    low = None if a[0] is None or b[0] is None else min(a[0], b[0])
+    return low, min((end for end in (a[1], b[1]) if end is not None), default=None)
+
+
+def _maximum(a: _Ends, b: _Ends) -> _Ends:
+    high = None if a[1] is None or b[1] is None else max(a[1], b[1])
+    return max((end for end in (a[0], b[0]) if end is not None), default=None), high
+
+
+_COMBINE: Mapping[Operator, Callable[[_Ends, _Ends], _Ends]] = {
+    Operator.MUL: _multiply,
     Operator.FLOORDIV: _divide,
     Operator.MOD: _modulo,
     Operator.MIN: _minimum,

@@ -9,6 +9,7 @@ from vramscope.plan.types import (
     UNKNOWN,
     BindingRow,
     Bounded,
+    Certainty,
     Component,
     ComponentName,
     Figure,
@@ -42,7 +43,7 @@ def plan_components(
     scratch = slot_bytes([phase.workspace for phase in phases])
     largest = max(phases, key=lambda phase: phase.arena.bytes)
     figures = [row.figure for row in rows]
-    bindings = UNKNOWN if UNKNOWN in figures else Figure.exact(sum(figure.known for figure in figures))
+    bindings = UNKNOWN if UNKNOWN in figures else _sum(figures)
     kv_detail = f"{kv.capacity:,} tokens, {kv.bytes_per_token:,} B a token a sequence" if kv.rows else "none"
     if kv.transient:
         kv_detail += f"; {kv.transient:,} B of it only while the bucket grows"
@@ -56,12 +57,23 @@ def plan_components(
         ),
         Component(
             ComponentName.WORKSPACE,
-            UNKNOWN if unknown else Figure.of(scratch, bounded=bounded),
+            UNKNOWN if unknown else Figure.of(scratch, bounded=_scratch_bounded(phases)),
             _scratch_detail(phases, scenario),
         ),
         Component(ComponentName.BINDINGS, bindings, f"{len(rows)} buffers"),
         Component(ComponentName.CONTEXT, UNKNOWN, "unknown until measured on the device; not in the total"),
     )
+
+
+def _sum(figures: Sequence[Figure]) -> Figure:
+    bounded = any(figure.certainty is Certainty.BOUND for figure in figures)
+    return Figure.of(sum(figure.known for figure in figures), bounded=bounded)
+
+
+def _scratch_bounded(phases: Sequence[PhasePlan]) -> bool:
+    """Whether a node with scratch has an input of which only a ceiling is known."""
+    rows = (row for phase in phases for row in phase.nodes if row.workspace.bytes)
+    return any(isinstance(shape, Bounded) for row in rows for shape in row.inputs)
 
 
 def _scratch_detail(phases: Sequence[PhasePlan], scenario: Scenario) -> str:
@@ -78,6 +90,4 @@ def total_of(components: Sequence[Component], phases: Sequence[PhasePlan]) -> Fi
     """Everything but the device context, which is unknown; unknown when an axis is refused."""
     if any(phase.refusals for phase in phases):
         return UNKNOWN
-    known = [item.figure for item in components if item.name is not ComponentName.CONTEXT]
-    bounded = any(figure.certainty.value == "bound" for figure in known)
-    return Figure.of(sum(figure.known for figure in known), bounded=bounded)
+    return _sum([item.figure for item in components if item.name is not ComponentName.CONTEXT])

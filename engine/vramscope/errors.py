@@ -95,6 +95,38 @@ class OutOfBudgetError(VramscopeError):
     site: str = ""
 
 
+@dataclass(eq=False)
+class TierExhaustedError(OutOfBudgetError):
+    """A tier's limit does not hold the request, also after every other holder was asked (semantics 2.11)."""
+
+    tier: str = ""
+
+
+class InvalidRequestError(VramscopeError):
+    """A request to the ledger or the governor that means nothing: a negative size, a foreign holder."""
+
+
+@dataclass(eq=False)
+class AllocationFailedError(VramscopeError):
+    """The device refused memory; ``fits_after_trim`` says if cached blocks are all that is in the way."""
+
+    requested: int = 0
+    used: int = 0
+    cached: int = 0
+    fits_after_trim: bool = False
+
+
+@dataclass(eq=False)
+class CapacityUnavailableError(VramscopeError):
+    """No capacity, because something below refused; ``cause`` is that refusal (semantics 2.11)."""
+
+    cause: VramscopeError | None = None
+
+
+class ReleasePendingError(VramscopeError):
+    """A deferred release did not settle in time; waiting again may succeed (semantics 1.8)."""
+
+
 class LedgerSealedError(VramscopeError):
     """An allocation was asked for while a graph is being captured or replayed."""
 

@@ -73,6 +73,8 @@ class Call:
     body_inputs: Mapping[str, int] | None = None
     inferred: tuple[tuple[int | None, ...] | None, ...] = ()
     """What shape inference knows of each output, None per unknown extent; only Loop and Scan look at it."""
+    memo: object | None = None
+    """What a kernel derived from ``inputs`` and ``scratch_bytes``, kept while they are the same objects."""
 
     def has(self, index: int) -> bool:
         """Whether input ``index`` is given."""

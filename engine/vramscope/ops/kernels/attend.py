@@ -25,6 +25,11 @@ QUERY_ROWS = 256
 FEW_ROWS = 4
 """Rows up to which BLAS's matrix-vector product beats its matrix-matrix product on one core."""
 
+_LOWEST = np.finfo(np.float32).min
+"""Stands for the maximum of a row that sees nothing, so that its weights become exp(−∞) = 0 and not NaN."""
+_SMALLEST = np.finfo(np.float32).tiny
+"""Stands for the sum of such a row: a row that sees anything sums up to 1 or more."""
+
 
 class Prepare(Protocol):
     """Turns a tile of raw queries [kv, group, rows, D] into the ones to use, in place."""
@@ -160,8 +165,7 @@ def _attend_tile(problem: Problem, tile: _Tile, scratch: Scratch) -> None:
     _shape_scores(problem, tile, scores)
     total = _exponentials(problem, tile, scores)
     result = _weigh(problem, tile, scores, scratch)
-    np.divide(result, total, out=result)
-    np.copyto(tile.cut(problem.output), result, casting="unsafe")
+    np.divide(result, total, out=tile.cut(problem.output), casting="unsafe")
 
 
 def _query_tile(problem: Problem, tile: _Tile, scratch: Scratch) -> Array:
@@ -257,13 +261,13 @@ def _exponentials(problem: Problem, tile: _Tile, scores: Array) -> Array:
     sink = None if problem.sink is None else problem.sink[tile.h0 : tile.h1].astype(scores.dtype)
     if sink is not None:
         np.maximum(peak, sink, out=peak)
-    peak[peak == -np.inf] = 0
+    np.maximum(peak, _LOWEST, out=peak)
     np.subtract(scores, peak, out=scores)
     np.exp(scores, out=scores)
     total = np.add.reduce(scores, axis=3, keepdims=True)
     if sink is not None:
         np.add(total, np.exp(sink - peak), out=total)
-    total[total == 0] = 1
+    np.maximum(total, _SMALLEST, out=total)
     if problem.raw is not None and problem.raw.stage == 3:
         np.divide(scores, total, out=scores)
         total.fill(1)

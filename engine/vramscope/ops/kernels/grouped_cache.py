@@ -148,14 +148,18 @@ def _store_rows(stored: Stored, row: int, raw: Array, prepare: Prepare | None, s
     if prepare is None and stored.bits == 0:
         np.copyto(stored.data[:, row : row + count], raw, casting="unsafe")
         return
+    direct = stored.bits == 0 and stored.data.dtype == scratch.queries.dtype
     step = max(1, scratch.rows(width) // heads)
     for start in range(0, count, step):
         part = raw[:, start : start + step]
-        tile = scratch.queries[: part.size].reshape(part.shape)
+        first = row + start
+        rows = stored.data[:, first : first + part.shape[1]]
+        tile = rows if direct else scratch.queries[: part.size].reshape(part.shape)
         np.copyto(tile, part, casting="unsafe")
         if prepare is not None:
             prepare(tile, 0, start, scratch.outputs)
-        write_rows(stored, row + start, tile)
+        if not direct:
+            write_rows(stored, first, tile)
 
 
 def settle(cache: Cache, scratch: Scratch, entry: int, segments: tuple[Segment, ...]) -> None:

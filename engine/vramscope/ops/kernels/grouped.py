@@ -82,12 +82,8 @@ class _Prepared:
 
 
 def _prepared(call: Call) -> _Prepared:
-    memo = call.memo
-    if (
-        isinstance(memo, _Prepared)
-        and memo.inputs is call.inputs
-        and memo.scratch_bytes is call.scratch_bytes
-    ):
+    memo, room = call.memo, call.scratch_bytes
+    if isinstance(memo, _Prepared) and memo.inputs is call.inputs and memo.scratch_bytes is room:
         return memo
     form = grouped_form(call.node, [call.array(i).shape if call.has(i) else None for i in range(5)])
     dtype = from_numpy(call.array(3 if call.has(3) else 0).dtype)

@@ -34,7 +34,9 @@ class Stepper:
         assert self._model.contract is not None
         self._contract = self._model.contract
         self.feeds = Feeds(self._model, runner.memory)
-        self.moving = any(pair.form in MOVING_FORMS for pair in self._contract.kv)
+        self.moving = not self._contract.pads_mask or any(
+            pair.form in MOVING_FORMS for pair in self._contract.kv
+        )
         self._kept: tuple[tuple[int, int], Bound] | None = None
 
     def forget(self) -> None:

@@ -12,6 +12,7 @@ from vramscope.graph.kvcache import HeadFacts, find_pairs
 from vramscope.graph.limits import context_limit
 from vramscope.graph.links import link
 from vramscope.graph.locate import table
+from vramscope.graph.masks import padding_refusal
 from vramscope.graph.model import DecoderContract, Feed, KvForm
 
 if TYPE_CHECKING:
@@ -124,6 +125,8 @@ def _assemble(
     positions = tuple(item for item, feed in feeds.items() if feed is Feed.POSITIONS)
     named = {program.values[item].name: feed for item, feed in feeds.items()}
     eos, bos = _special_tokens(origin)
+    unpadded = _unpadded(program, links, feeds, pairs)
+    notes = _notes(program, pairs, named)
     return DecoderContract(
         dialect=dialect_of(program, pairs, origin),
         feeds=MappingProxyType(named),
@@ -135,8 +138,19 @@ def _assemble(
         eos_tokens=eos,
         bos_token=bos,
         batch_symbol=_batch_symbol(program, feeds),
-        notes=_notes(program, pairs, named),
+        notes=(*notes, f"The mask keeps its own width and its readers are not captured: {unpadded}")
+        if unpadded
+        else notes,
+        pads_mask=not unpadded,
     )
+
+
+def _unpadded(program: Program, links: Links, feeds: Mapping[int, Feed], pairs: tuple[KvPair, ...]) -> str:
+    """Why the mask of a cache whose length is data must keep its logical width; "" when it may be padded."""
+    if any(pair.form is not KvForm.CAPACITY for pair in pairs):
+        return ""
+    masks = [item for item, feed in feeds.items() if feed is Feed.MASK]
+    return next((reason for mask in masks if (reason := padding_refusal(program, links, mask))), "")
 
 
 def _vocabulary(logits: Value, settings: Mapping[str, object]) -> int:

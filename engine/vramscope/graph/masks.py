@@ -88,3 +88,45 @@ def _shape_refusal(program: Program, links: Links, shape: int) -> str:
             seen.update(fresh)
             pending.extend(fresh)
     return ""
+
+
+_SUMMED = frozenset({"Cast", "Identity"})
+
+
+def padding_refusal(program: Program, links: Links, mask: int) -> str:
+    """Why a mask whose cache keeps its length as data cannot be as wide as the cache; "" when it can.
+
+    Zeros behind the valid columns change no sum; the width itself may only reach GroupQueryAttention's
+    total length, which may be the capacity. Anything else that sees the width computes something else.
+    """
+    pending, seen = [(mask, False)], {mask}
+    while pending:
+        value, is_width = pending.pop()
+        if value in program.outputs:
+            return f"{program.values[value].name!r}, which derives from the mask, is a graph output"
+        for reader in links.read_by(value):
+            follow = _width_follows(reader) if is_width else _sum_follows(reader)
+            if follow is None:
+                return f"node {reader.step.node.name!r} ({reader.step.node.operator}) sees the mask's width"
+            fresh = [(item, follow) for item in reader.step.outputs if item != ABSENT and item not in seen]
+            ends = reader.step.node.operator in ("ReduceSum", "GroupQueryAttention")
+            pending.extend([] if ends else fresh)
+            seen.update(item for item, _ in fresh)
+    return ""
+
+
+def _sum_follows(reader: Reader) -> bool | None:
+    """Whether outputs carry the width as a number; None where the columns themselves would be noticed."""
+    operator = reader.step.node.operator
+    if reader.position != 0 or (reader.step.node.domain and operator != "GroupQueryAttention"):
+        return None
+    if operator == "Shape":
+        return True
+    return False if operator in _SUMMED or operator == "ReduceSum" else None
+
+
+def _width_follows(reader: Reader) -> bool | None:
+    operator = reader.step.node.operator
+    if operator == "GroupQueryAttention":
+        return True if reader.position == 6 else None
+    return True if operator in _SHAPE and reader.position != CAPTURED else None

@@ -230,6 +230,8 @@ class DecoderContract:
     bos_token: int | None = None
     batch_symbol: str = ""
     notes: tuple[str, ...] = ()
+    pads_mask: bool = True
+    """Whether the mask may be as wide as the cache: nothing but attention's own lengths sees its width."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,13 +77,23 @@ class MainWindow(QMainWindow):
         self.overview.set_first(controller.state)
         self._show(AppState(), controller.state)
 
+    @property
+    def look(self) -> Look:
+        """Theme and icons now."""
+        return self._look
+
+    @property
+    def refreshing(self) -> bool:
+        """Whether the timer of the streams runs."""
+        return self._timer.isActive()
+
     # Building
 
     def _build(self) -> None:
         self.setObjectName("main_window")
         self.setAcceptDrops(True)
         self.setDockNestingEnabled(True)
-        self.resize(1480, 920)
+        self.resize(1600, 960)
         centre = QWidget()
         layout = QVBoxLayout(centre)
         layout.setContentsMargins(8, 7, 3, 3)
@@ -96,6 +106,7 @@ class MainWindow(QMainWindow):
         self.sample_button = build_toolbar(self, self.actions_by_id, self.sample_menu, self.scenario)
         self._build_status()
         dock_places.arrange(self, self.docks)
+        self.nodes.view.setFocus(Qt.FocusReason.OtherFocusReason)
         fill_recent(self.recent_menu, self._settings.recent)
 
     def _dock_panels(self) -> dict[str, QWidget]:

@@ -144,7 +144,7 @@ def test_a_suggestion_changes_only_fields_that_a_scenario_has() -> None:
 def test_the_verdict_is_words_icon_and_tone(messages: ModuleType) -> None:
     message = verdict_message(AppState(model=messages.model(), plan=messages.plan()))
     assert (message.tone, message.icon) == ("good", "fits")
-    assert "4.00 GiB to spare" in message.body
+    assert "≤ 4.00 GiB of 8.00 GiB" in message.body
     assert verdict_message(AppState()).title == "No model is open"
 
 

@@ -187,6 +187,10 @@ class LivePanel(QWidget):
             self._draw()
             self._tell()
 
+    def shown_points(self) -> tuple[int, int]:
+        """Points that the two plots hold."""
+        return len(self._bytes.xData), len(self._eager.xData)
+
     def _mode_changed(self, _button: int, checked: bool) -> None:
         if checked:
             self._dirty = True

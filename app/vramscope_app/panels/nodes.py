@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSignalBlocker, Qt, QTimer
+from PySide6.QtCore import QModelIndex, QSignalBlocker, Qt, QTimer
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QComboBox,
@@ -145,6 +145,11 @@ class NodePanel(QWidget):
         """Puts the cursor into the search."""
         self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.search.selectAll()
+
+    def table_name(self, index: QModelIndex) -> str:
+        """The full name of the node at an index; empty for a scope."""
+        row = self.model.node_row(index)
+        return self.model.table.text("name", row) if row >= 0 else ""
 
     def jump(self, name: str) -> bool:
         """Shows and chooses a node by name; clears the search when that hides it."""

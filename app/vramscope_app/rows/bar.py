@@ -85,9 +85,15 @@ class LegendEntry:
 
 
 def legend(plan: PlanInfo | None, measured: Sequence[ComponentInfo]) -> tuple[LegendEntry, ...]:
-    """Every planned component, and those that were only measured."""
-    seen: Mapping[str, ComponentInfo] = {item.name: item for item in measured}
+    """Every planned component, and those that were only measured.
+
+    A component outside the allocator has no bytes there: that is not a measurement of 0.
+    """
     planned = plan.components if plan is not None else []
+    unmeasured = {item.name for item in planned if item.figure.bytes is None}
+    seen: Mapping[str, ComponentInfo] = {
+        item.name: item for item in measured if item.figure.bytes or item.name not in unmeasured
+    }
     entries = [
         LegendEntry(
             item.name,

@@ -54,7 +54,11 @@ class Series:
 
 
 class LiveSeries:
-    """What the plots draw, fed by events, tokens and snapshots in the order in which they arrive."""
+    """What the plots draw, fed by events, tokens and snapshots in the order in which they arrive.
+
+    Events and snapshots are timed by two clocks with different origins; both are laid upon one axis that
+    begins at 0 with the run.
+    """
 
     def __init__(self) -> None:
         self.time = Series(3)
@@ -64,6 +68,8 @@ class LiveSeries:
         self._bytes = 0
         self._count = 0
         self._since_token = 0
+        self._event_origin: float | None = None
+        self._snapshot_origin: float | None = None
 
     def clear(self) -> None:
         """As before anything ran."""
@@ -71,6 +77,7 @@ class LiveSeries:
         self.steps.clear()
         self._bytes = self._count = 0
         self._since_token = 0
+        self._event_origin = self._snapshot_origin = None
 
     def add_events(self, events: Sequence[EventInfo]) -> None:
         """Allocations and releases move the held bytes and the count."""
@@ -83,16 +90,23 @@ class LiveSeries:
                 self._bytes -= event.bytes
             else:
                 continue
-            self.time.append(event.seconds, self._bytes, self._count)
+            if self._event_origin is None:
+                self._event_origin = event.seconds - self._newest()
+            self._point(event.seconds - self._event_origin)
 
     def add_snapshot(self, snapshot: SnapshotInfo) -> None:
         """What the ledger says is the truth: it corrects what lost events left behind."""
         self._bytes = snapshot.allocated_bytes
         self._count = sum(item.total_count for item in snapshot.counters)
-        seconds = snapshot.seconds
-        if len(self.time):
-            seconds = max(seconds, float(self.time.last()[0]))
-        self.time.append(seconds, self._bytes, self._count)
+        if self._snapshot_origin is None:
+            self._snapshot_origin = snapshot.seconds - self._newest()
+        self._point(snapshot.seconds - self._snapshot_origin)
+
+    def _newest(self) -> float:
+        return float(self.time.last()[0]) if len(self.time) else 0.0
+
+    def _point(self, seconds: float) -> None:
+        self.time.append(max(seconds, self._newest()), self._bytes, self._count)
 
     def add_token(self, token: TokenInfo) -> None:
         """A step has ended: its allocations are those since the step before."""

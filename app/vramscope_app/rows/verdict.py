@@ -41,26 +41,23 @@ def verdict_message(state: AppState) -> Message:
 
 
 def _title(plan: PlanInfo) -> str:
-    sentence = plan.verdict.sentence.strip()
-    return sentence or plan.verdict.kind.capitalize()
+    sentence = plan.verdict.sentence.strip() or plan.verdict.kind
+    return sentence[:1].upper() + sentence[1:]
 
 
 def _body(plan: PlanInfo) -> str:
     verdict = plan.verdict
-    card = f" of {short_bytes(verdict.available)}" if verdict.available is not None else ""
-    parts = [f"needs {figure_text(verdict.needed)}{card}"]
-    if verdict.headroom is not None:
-        word = "short" if verdict.headroom < 0 else "to spare"
-        parts.append(f"{short_bytes(abs(verdict.headroom))} {word}")
-    if plan.context:
-        parts.append(f"context {plan.context:,}")
+    parts = []
+    if verdict.available is not None:
+        parts.append(f"{figure_text(verdict.needed)} of {short_bytes(verdict.available)}")
     if verdict.largest_context is not None:
-        parts.append(f"largest {verdict.largest_context:,}")
+        parts.append(f"largest context {verdict.largest_context:,}")
     if verdict.largest_batch is not None:
         parts.append(f"largest batch {verdict.largest_batch:,}")
     if verdict.blame:
-        parts.append(f"most: {verdict.blame}")
-    return " · ".join(part for part in parts if part)
+        parts.append(f"largest part: {verdict.blame}")
+    parts.append(f"planned in {plan.milliseconds:.0f} ms")
+    return " · ".join(parts)
 
 
 def death_message(state: AppState) -> Message:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+UNKNOWN_HERE = "(unknown here)"
+"""In the name of a formula whose true figure only the device knows: its bytes are a ceiling."""
+
+
 def plan_components(
     weights: WeightPlan,
     kv: KvPlan,
@@ -71,15 +75,17 @@ def _sum(figures: Sequence[Figure]) -> Figure:
 
 
 def _scratch_bounded(phases: Sequence[PhasePlan]) -> bool:
-    """Whether a node with scratch has an input of which only a ceiling is known."""
-    rows = (row for phase in phases for row in phase.nodes if row.workspace.bytes)
+    """Whether a node with scratch has an input or a formula of which only a ceiling is known."""
+    rows = [row for phase in phases for row in phase.nodes if row.workspace.bytes]
+    if any(UNKNOWN_HERE in row.workspace.formula for row in rows):
+        return True
     return any(isinstance(shape, Bounded) for row in rows for shape in row.inputs)
 
 
 def _scratch_detail(phases: Sequence[PhasePlan], scenario: Scenario) -> str:
     """Whose kernels' scratch it is, and the nodes that ask for the most."""
     if scenario.runtime == REFERENCE_RUNTIME:
-        whose = "scratch of the reference runtime's CUDA kernels, by its formulas"
+        whose = "scratch of the reference runtime's CUDA kernels"
     else:
         whose = "scratch of VRAMScope's host kernels, not a GPU runtime's"
     nodes = dict.fromkeys(name for phase in phases for name in phase.workspace.blame.values() if name)

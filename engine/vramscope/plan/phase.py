@@ -22,7 +22,7 @@ from vramscope.plan.types import (
     Refused,
     WorkspacePlan,
 )
-from vramscope.plan.workspace import merge, requirements
+from vramscope.plan.workspace import merge, nested_requirements, requirements
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -104,9 +104,12 @@ def _exact(shape: tuple[Dim, ...] | None, symbols: Mapping[str, int]) -> tuple[i
 def phase_workspace(
     index: PlanningIndex, resolver: Resolver, runtime: str = OWN_RUNTIME
 ) -> tuple[WorkspacePlan, dict[int, WorkspaceRequirement]]:
-    """The workspace slots of one phase, and what each step asked for."""
+    """The workspace slots of one phase, bodies' nodes included, and what each main step asked for."""
     needs = requirements(index, resolver, runtime)
-    return merge(needs, {step: index.program.steps[step].node.name for step in needs}), needs
+    named = [(index.program.steps[step].node.name, need) for step, need in needs.items()]
+    nested = nested_requirements(index, resolver, runtime)
+    named.extend((name, need) for name, need in nested if not isinstance(need, Refused))
+    return merge(named), needs
 
 
 def plan_phase(

@@ -19,7 +19,7 @@ from vramscope.plan.checks import check_scenario, idle_maxima
 from vramscope.plan.components import plan_components, total_of
 from vramscope.plan.index import build_index
 from vramscope.plan.kv import NO_KV, Context, plan_kv, resolve_context
-from vramscope.plan.phase import phase_owners, plan_phase
+from vramscope.plan.phase import phase_owners, phase_workspace, plan_phase
 from vramscope.plan.sizes import Resolver, symbol_ranges
 from vramscope.plan.symbols import PhaseBindings, decoder_bindings, is_batch, phase_extents, plain_bindings
 from vramscope.plan.types import (
@@ -37,7 +37,7 @@ from vramscope.plan.types import (
 )
 from vramscope.plan.verdict import Limits, judge, largest_fit
 from vramscope.plan.weights import plan_weights, resident_roots
-from vramscope.plan.workspace import merge, requirements, slot_bytes
+from vramscope.plan.workspace import nested_requirements, slot_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,9 +139,9 @@ class Planner:
         found = symbol_ranges(bindings, self.model.program.minted, self.growing)
         resolver = Resolver(self.index, bindings, found)
         owners, sizes = phase_owners(self.index, resolver, bindings.symbols)
-        needs = requirements(self.index, resolver, scenario.runtime)
+        workspace, _ = phase_workspace(self.index, resolver, scenario.runtime)
         io_sizes = tuple(resolver.size(value) or 0 for value in self._io)
-        return _PhaseBytes(arena_bytes(owners, sizes), merge(needs, {}), io_sizes)
+        return _PhaseBytes(arena_bytes(owners, sizes), workspace, io_sizes)
 
     def _available(self, scenario: Scenario) -> int | None:
         """As :func:`available_bytes`; a card is looked up once."""
@@ -233,7 +233,7 @@ class Planner:
         return self._limits[key]
 
     def _notes(self, scenario: Scenario, bindings: Sequence[PhaseBindings]) -> tuple[str, ...]:
-        notes = idle_maxima(scenario, bindings)
+        notes = [*idle_maxima(scenario, bindings), *self._nested_notes(scenario, bindings)]
         if self.model.contract is not None:
             notes.extend(self.model.contract.notes)
         loops = [
@@ -254,6 +254,20 @@ class Planner:
                 f"Planned but not run here, for no kernel and no reference has them: {_some(helpless)}"
             )
         return tuple(notes)
+
+    def _nested_notes(self, scenario: Scenario, bindings: Sequence[PhaseBindings]) -> list[str]:
+        """Nodes inside bodies whose scratch is not in the plan, for a shape there is not known."""
+        notes: dict[str, None] = {}
+        for item in bindings if any(step.bodies for step in self.index.main_steps) else ():
+            found = symbol_ranges(item, self.model.program.minted, self.growing)
+            resolver = Resolver(self.index, item, found)
+            for name, need in nested_requirements(self.index, resolver, scenario.runtime):
+                if isinstance(need, Refused):
+                    where = f"input {need.input_index} ({need.value})"
+                    notes[
+                        f"Scratch of {name} is not in the plan: {where}, axis {need.axis}: {need.reason}"
+                    ] = None
+        return list(notes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,10 +152,11 @@ class Resolver:
     def _class(self, number: int) -> Answer:
         answer = self._classes.get(number)
         if answer is None:
-            answer = self._classes[number] = self._resolve(self._index.classes[number].shape)
+            answer = self._classes[number] = self.resolve(self._index.classes[number].shape)
         return answer
 
-    def _resolve(self, shape: tuple[Dim, ...] | None) -> Answer:
+    def resolve(self, shape: tuple[Dim, ...] | None) -> Answer:
+        """The extents of a symbolic shape: exact, bounded, or the first axis that nothing settles."""
         if shape is None:
             return (-1, "shape inference gives it no rank")
         extents: list[int] = []

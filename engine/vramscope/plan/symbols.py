@@ -92,7 +92,9 @@ def feed_shape(feed: Feed, value: Value, extents: Extents, contract: DecoderCont
 def mask_width(contract: DecoderContract, extents: Extents) -> int:
     """Columns of the attention mask: the capacity where the length is data, else past plus new tokens."""
     frozen = all(pair.form in (KvForm.CAPACITY, KvForm.SCATTER, KvForm.MASKED) for pair in contract.kv)
-    return extents.capacity if frozen and contract.pads_mask and contract.kv else extents.past + extents.tokens
+    return (
+        extents.capacity if frozen and contract.pads_mask and contract.kv else extents.past + extents.tokens
+    )
 
 
 def decoder_bindings(model: Model, scenario: Scenario, phase: Phase, extents: Extents) -> PhaseBindings:

@@ -16,6 +16,8 @@ from vramscope.ops.spec import (
     WorkspaceQuery,
     WorkspaceRequirement,
 )
+from vramscope.ops.table import spec_for
+from vramscope.plan.planned import CONTROL_FLOW_SCOPE, walk_steps
 from vramscope.plan.types import (
     OWN_RUNTIME,
     REFERENCE_RUNTIME,
@@ -26,8 +28,9 @@ from vramscope.plan.types import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator
 
+    from vramscope.graph.model import Program
     from vramscope.ops.spec import OpSpec, Workspace
     from vramscope.plan.index import PlanningIndex
     from vramscope.plan.sizes import Resolver
@@ -84,12 +87,46 @@ def requirement(
     return estimator(WorkspaceQuery(step.node, tuple(metas), sum(index.wanted[step.index])))
 
 
-def merge(needs: Mapping[int, WorkspaceRequirement], names: Mapping[int, str]) -> WorkspacePlan:
+def nested_requirements(
+    index: PlanningIndex, resolver: Resolver, runtime: str = OWN_RUNTIME
+) -> Iterator[tuple[str, WorkspaceRequirement | Refused]]:
+    """What each node inside control-flow bodies asks for, by its scope (semantics 1.9).
+
+    A :class:`Refused` instead where an input's shape does not follow from the enclosing graph's extents.
+    """
+    for step in index.main_steps:
+        for name, body in step.bodies.items():
+            scope = f"{CONTROL_FLOW_SCOPE}node#{step.index}/{name}/"
+            for place, program, inner in walk_steps(body, scope):
+                spec = spec_for(inner.node)
+                estimator = estimator_of(spec, runtime)
+                if estimator is not None:
+                    where = f"{place}node#{inner.index} '{inner.node.qualified}'"
+                    yield where, _nested(program, inner, resolver, estimator, where)
+
+
+def _nested(
+    program: Program, step: Step, resolver: Resolver, estimator: Workspace, where: str
+) -> WorkspaceRequirement | Refused:
+    metas: list[TensorMeta] = []
+    for position, value in enumerate(step.inputs):
+        if value == ABSENT:
+            metas.append(ABSENT_META)
+            continue
+        item = program.values[value]
+        answer = resolver.resolve(item.shape)
+        if isinstance(answer, tuple):
+            axis, reason = answer
+            return Refused(item.name, axis, "", where, step.node.qualified, position, reason)
+        metas.append(TensorMeta(item.dtype, answer.shape))
+    return estimator(WorkspaceQuery(step.node, tuple(metas), sum(value != ABSENT for value in step.outputs)))
+
+
+def merge(needs: Iterable[tuple[str, WorkspaceRequirement]]) -> WorkspacePlan:
     """The peak of each lifetime: the largest bytes and the strictest alignment, kept independently (1.2).
 
     Args:
-        needs: what each step asks for, by step index.
-        names: of the steps' nodes, for blame.
+        needs: what each node asks for, with its name for blame.
 
     Raises:
         VramscopeError: a requirement with bytes and an alignment that is not positive.
@@ -97,13 +134,11 @@ def merge(needs: Mapping[int, WorkspaceRequirement], names: Mapping[int, str]) -
     size = dict.fromkeys(Lifetime, 0)
     alignment = dict.fromkeys(Lifetime, 1)
     blame = dict.fromkeys(Lifetime, "")
-    for step, need in needs.items():
+    for name, need in needs:
         if need.bytes and need.alignment < 1:
-            raise VramscopeError(
-                f"workspace of {names.get(step, step)}", f"its alignment is {need.alignment}"
-            )
+            raise VramscopeError(f"workspace of {name}", f"its alignment is {need.alignment}")
         if need.bytes > size[need.lifetime]:
-            size[need.lifetime], blame[need.lifetime] = need.bytes, names.get(step, "")
+            size[need.lifetime], blame[need.lifetime] = need.bytes, name
         if need.bytes:
             alignment[need.lifetime] = max(alignment[need.lifetime], need.alignment)
     return WorkspacePlan(MappingProxyType(size), MappingProxyType(alignment), MappingProxyType(blame))

@@ -73,7 +73,7 @@ class MainWindow(QMainWindow):
         self._timer = QTimer(self)
         self._build()
         self._connect()
-        self.set_look(look)
+        self._dress(look)
         self.overview.set_first(controller.state)
         self._show(AppState(), controller.state)
 
@@ -351,11 +351,14 @@ class MainWindow(QMainWindow):
         self.controller.edit(apply_change(self.controller.state.scenario, change))
 
     def set_look(self, look: Look) -> None:
-        """Dresses everything in a theme."""
+        """Dresses the application and every part in a theme."""
         self._look = look
         application = QApplication.instance()
         if isinstance(application, QApplication):
             apply_theme(application, look.theme)
+        self._dress(look)
+
+    def _dress(self, look: Look) -> None:
         self.sample_button.setIcon(look.icons.get("sample"))
         for action in self.actions_by_id.values():
             action.set_look(look)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from PySide6.QtCore import QSettings
+from PySide6.QtCore import QCoreApplication, QEvent, QSettings
+from PySide6.QtWidgets import QApplication
 
 from vramscope.messages.columns import TableChunk, integer_column, text_column
 from vramscope.messages.live import CounterInfo, EventInfo, Events, SlotInfo, SnapshotInfo, TokenInfo
@@ -38,7 +39,7 @@ from vramscope_app.client import Call, EngineClient, Reply
 from vramscope_app.controller import Controller
 from vramscope_app.look import Look
 from vramscope_app.settings import Settings
-from vramscope_app.theme import LIGHT
+from vramscope_app.theme import LIGHT, apply_theme, style_sheet
 from vramscope_app.window import MainWindow
 
 if TYPE_CHECKING:
@@ -365,17 +366,20 @@ def messages() -> ModuleType:
 
 @pytest.fixture
 def light(qapp: object) -> Look:
-    assert qapp is not None
+    assert isinstance(qapp, QApplication)
+    if qapp.styleSheet() != style_sheet(LIGHT):
+        apply_theme(qapp, LIGHT)
     return Look.of(LIGHT)
 
 
 @pytest.fixture
 def script(qtbot: QtBot, tmp_path: Path, light: Look) -> Iterator[Script]:
     made = make_script(tmp_path / "settings.ini", light)
-    qtbot.addWidget(made.window)
     made.window.show()
     yield made
     made.window.close()
+    made.window.deleteLater()
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from vramscope.errors import ScenarioError, ShapeOverflowError
+from vramscope.errors import ScenarioError, ShapeOverflowError, UnboundedAxisError
 from vramscope.graph.dtypes import tensor_bytes
 from vramscope.graph.growing import growing_symbols
 from vramscope.plan.arena import arena_bytes
@@ -127,7 +127,7 @@ class Planner:
             context = self._context(scenario)
             kv = plan_kv(self.model, scenario, context.capacity) if context else NO_KV
             phases = [self._phase_bytes(item, scenario) for item in self._bindings(scenario, context)]
-        except (ScenarioError, ShapeOverflowError):
+        except (ScenarioError, ShapeOverflowError, UnboundedAxisError):
             return None
         arena = max(phase.arena for phase in phases)
         scratch = slot_bytes([phase.workspace for phase in phases])
@@ -140,8 +140,19 @@ class Planner:
         resolver = Resolver(self.index, bindings, found)
         owners, sizes = phase_owners(self.index, resolver, bindings.symbols)
         workspace, _ = phase_workspace(self.index, resolver, scenario.runtime)
-        io_sizes = tuple(resolver.size(value) or 0 for value in self._io)
+        io_sizes = tuple(self._settled(resolver, value) for value in self._io)
+        for owner in self.index.owners:
+            if owner.value not in sizes:
+                self._settled(resolver, owner.value)
         return _PhaseBytes(arena_bytes(owners, sizes), workspace, io_sizes)
+
+    def _settled(self, resolver: Resolver, value: int) -> int:
+        size = resolver.size(value)
+        if size is None:
+            shape = resolver.shape(value)
+            assert isinstance(shape, Refused)
+            raise shape.error()
+        return size
 
     def _available(self, scenario: Scenario) -> int | None:
         """As :func:`available_bytes`; a card is looked up once."""

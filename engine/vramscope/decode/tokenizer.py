@@ -9,7 +9,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jinja2.exceptions import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer as FastTokenizer
 
@@ -20,6 +19,9 @@ if TYPE_CHECKING:
 
 _SIZE_LIMIT = 256 * 2**20
 """A larger tokenizer file is refused: model folders are not trusted."""
+
+_PROMPT_LIMIT = 4 * 2**20
+"""Characters after which a chat template is stopped."""
 
 
 class TextStream:
@@ -82,17 +84,30 @@ class Tokenizer:
                 "a chat prompt", "this model's folder has no chat template", "Prompt without chat"
             )
         environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+        values = {
+            "messages": list(messages),
+            "add_generation_prompt": True,
+            "bos_token": _token_text(self._settings.get("bos_token")),
+            "eos_token": _token_text(self._settings.get("eos_token")),
+        }
         try:
-            return environment.from_string(template).render(
-                messages=list(messages),
-                add_generation_prompt=True,
-                bos_token=_token_text(self._settings.get("bos_token")),
-                eos_token=_token_text(self._settings.get("eos_token")),
-            )
-        except TemplateError as error:
+            return _limited(environment.from_string(template).generate(values))
+        except Exception as error:  # a template is a program from the model's folder: it can raise anything
             raise InputError(
                 "the chat template", f"it cannot be rendered: {error}", "Prompt without chat"
             ) from error
+
+
+def _limited(pieces: Iterator[str]) -> str:
+    """The pieces joined; a template that writes without end is stopped."""
+    text: list[str] = []
+    size = 0
+    for piece in pieces:
+        size += len(piece)
+        if size > _PROMPT_LIMIT:
+            raise ValueError(f"it writes more than {_PROMPT_LIMIT:,} characters")
+        text.append(piece)
+    return "".join(text)
 
 
 def _token_text(value: object) -> str:

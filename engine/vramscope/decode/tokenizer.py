@@ -1,12 +1,9 @@
-"""Text to tokens and back through the model folder's own ``tokenizer.json``.
-
-And its chat template if it has one.
-"""
+"""Text to tokens and back through the folder's ``tokenizer.json``, and its chat template if it has one."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jinja2.sandbox import ImmutableSandboxedEnvironment

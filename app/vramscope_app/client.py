@@ -16,6 +16,7 @@ from vramscope.messages.live import CancelParams, Empty
 from vramscope.messages.model import HelloParams
 
 SERVE = ("-m", "vramscope", "serve")
+KILL_MILLISECONDS = 1000
 IMMEDIATE = frozenset({"cancel", "snapshot"})
 """Methods that the server answers at once, whatever else runs."""
 
@@ -221,7 +222,9 @@ class EngineClient(QObject):
         if process is None:
             return
         self._silence(process)
-        process.kill()
+        if process.state() is not QProcess.ProcessState.NotRunning:
+            process.kill()
+            process.waitForFinished(KILL_MILLISECONDS)
         process.deleteLater()
         calls = tuple(call for call in self._calls.values() if call.method not in IMMEDIATE)
         self._calls = {}

@@ -51,10 +51,12 @@ class Journey:
         """
         end = time.monotonic() + PATIENCE_SECONDS
         self._timer.start()
-        while not done(self.state):
-            self._check(what, end)
-            self._loop.exec()
-        self._timer.stop()
+        try:
+            while not done(self.state):
+                self._check(what, end)
+                self._loop.exec()
+        finally:
+            self._timer.stop()
 
     def _check(self, what: str, end: float) -> None:
         state = self.state

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from vramscope_app.state import AppState
 
 BUTTONS = (("step", "steps", "capture"), ("replay", "verify", "reset"))
-LONGEST_TEXT = 200_000
+KEPT_PIECES = 20_000
+"""Pieces of generated text that are coloured anew when the theme changes."""
 
 
 class RunPanel(QWidget):
@@ -46,6 +47,7 @@ class RunPanel(QWidget):
         super().__init__()
         self._look = look
         self._pending: list[TokenInfo] = []
+        self._written: list[tuple[bool, str]] = []
         self.prompt, self.output = QPlainTextEdit(), QPlainTextEdit()
         self.chat = QCheckBox("C&hat template")
         self.count = QSpinBox()
@@ -172,7 +174,7 @@ class RunPanel(QWidget):
 
     def clear(self) -> None:
         """A generation begins."""
-        self._pending = []
+        self._pending, self._written = [], []
         self.output.clear()
 
     def add_token(self, token: TokenInfo) -> None:
@@ -184,11 +186,16 @@ class RunPanel(QWidget):
         if not self._pending:
             return
         tokens, self._pending = self._pending, []
+        self._write(_joined(tokens))
+
+    def _write(self, pieces: list[tuple[bool, str]]) -> None:
+        """Appends pieces of text, each replayed or not, and stays at the end when it was there."""
+        self._written = (self._written + pieces)[-KEPT_PIECES:]
         cursor = QTextCursor(self.output.document())
         cursor.movePosition(QTextCursor.MoveOperation.End)
         bar = self.output.verticalScrollBar()
         follow = bar.value() >= bar.maximum() - 4
-        for replayed, text in _joined(tokens):
+        for replayed, text in pieces:
             cursor.insertText(text, self._format(replayed=replayed))
         if follow:
             bar.setValue(bar.maximum())
@@ -205,17 +212,9 @@ class RunPanel(QWidget):
         """Draws in another theme; text that is already there is coloured anew."""
         self._look = look
         self.outputs.set_look(look)
-        block = self.output.document().begin()
-        while block.isValid():
-            self._recolour(block.position(), [(f.start, f.length, f.format) for f in block.textFormats()])
-            block = block.next()
-
-    def _recolour(self, start: int, ranges: list[tuple[int, int, QTextCharFormat]]) -> None:
-        cursor = QTextCursor(self.output.document())
-        for offset, length, old in ranges:
-            cursor.setPosition(start + offset)
-            cursor.setPosition(start + offset + length, QTextCursor.MoveMode.KeepAnchor)
-            cursor.setCharFormat(self._format(replayed=old.fontUnderline()))
+        written, self._written = self._written, []
+        self.output.clear()
+        self._write(written)
 
 
 def _joined(tokens: list[TokenInfo]) -> list[tuple[bool, str]]:

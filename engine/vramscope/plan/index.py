@@ -93,6 +93,7 @@ class PlanningIndex:
         makers: value id → the step that gives it.
         facts: of each main step, in order.
         scratch: the main steps with planned scratch.
+        constants: results of constant steps that main steps or the outputs need.
         mentions: every symbol of the program.
     """
 
@@ -108,12 +109,17 @@ class PlanningIndex:
     makers: Mapping[int, int]
     facts: tuple[StepFacts, ...]
     scratch: tuple[ScratchQuestion, ...]
+    constants: frozenset[int]
     mentions: Mapping[str, Mention]
 
     @property
     def main_steps(self) -> tuple[Step, ...]:
         """The steps that run every time; constant ones run once, when a session is prepared."""
         return self.program.steps[self.program.constant_steps :]
+
+    def view_edges(self) -> dict[int, int]:
+        """Every view and the value whose bytes it is."""
+        return {value: root for value, root in self.root_of.items() if value != root}
 
 
 def build_index(model: Model) -> PlanningIndex:
@@ -141,6 +147,7 @@ def build_index(model: Model) -> PlanningIndex:
         makers=makers,
         facts=_facts(program, specs, wanted, root_of),
         scratch=tuple(_scratch(main, specs, class_of, bound, wanted)),
+        constants=_constants(program, root_of),
         mentions=_mentions(program, classes, class_of, readers, makers),
     )
 
@@ -242,6 +249,14 @@ def _scratch(
         )
         group = groups.setdefault(key, len(groups))
         yield ScratchQuestion(step.index, group, tuple(value for value in step.inputs if value in bound))
+
+
+def _constants(program: Program, root_of: Mapping[int, int]) -> frozenset[int]:
+    made = {value for step in program.steps[: program.constant_steps] for value in step.outputs}
+    read = set(program.outputs)
+    for step in program.steps[program.constant_steps :]:
+        read.update(value for value in (*step.inputs, *body_captures(step)) if value != ABSENT)
+    return frozenset({root_of[value] for value in read} & made)
 
 
 def _comparable(attributes: Mapping[str, AttributeValue]) -> tuple[tuple[str, AttributeValue], ...] | None:

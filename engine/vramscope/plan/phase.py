@@ -140,14 +140,15 @@ def plan_phase(
 def _refusals(index: PlanningIndex, shapes: Mapping[int, Exact | Bounded | Refused]) -> Iterable[Refused]:
     """The first refused value of each symbol among inputs and values that need memory.
 
-    Of values without a rank only those are told whose node reads nothing without one: the others follow.
+    Of values without a rank, or with an extent that cannot be, only those are told whose node reads no such
+    value: the others follow.
     """
     told: set[str] = set()
-    for value in sorted({owner.value for owner in index.owners} | index.bound):
+    for value in sorted({owner.value for owner in index.owners} | index.bound | index.constants):
         shape = shapes[value]
         if not isinstance(shape, Refused) or shape.symbol in told:
             continue
-        if shape.axis < 0:
+        if shape.axis < 0 or not shape.symbol:
             if not _follows(index, shapes, value):
                 yield shape
             continue
@@ -159,7 +160,7 @@ def _follows(index: PlanningIndex, shapes: Mapping[int, Exact | Bounded | Refuse
     step = index.makers.get(value, -1)
     inputs = index.program.steps[step].inputs if step >= 0 else ()
     refused = [shape for item in inputs if isinstance(shape := shapes.get(item), Refused)]
-    return any(shape.axis < 0 for shape in refused)
+    return any(shape.axis < 0 or not shape.symbol for shape in refused)
 
 
 def live_bytes(arena: ArenaPlan, steps: int) -> list[int]:

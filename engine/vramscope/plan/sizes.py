@@ -84,6 +84,10 @@ Answer: TypeAlias = Exact | Bounded | tuple[int, str]
 """A shape, or (axis, reason) of the axis that nothing settles (axis −1: the rank itself)."""
 
 
+IMPOSSIBLE = ", and no extent is negative"
+"""Ends the reason of an axis whose extent is known and cannot be."""
+
+
 class Resolver:
     """Resolves dimensions and shape classes of one phase, each distinct one once."""
 
@@ -169,7 +173,7 @@ class Resolver:
                 applied.append((axis, answer))
                 answer = answer.extent
             if answer < 0:
-                return (axis, f"its extent would be {answer}, and no extent is negative")
+                return (axis, f"its extent would be {answer}{IMPOSSIBLE}")
             extents.append(answer)
         return Bounded(tuple(extents), tuple(applied)) if applied else Exact(tuple(extents))
 
@@ -194,22 +198,25 @@ class Resolver:
     def refusal(self, value: int, axis: int, reason: str) -> Refused:
         """Names the value, the axis and its symbol, and the node and input that need it.
 
-        A value that no node reads names the node that gives it, with input index −1.
+        A value that no node reads, or with an extent that cannot be, names the node that gives it, with input
+        index −1.
         """
         program = self._index.program
-        step, position = self._index.readers.get(value, (self._index.makers.get(value, -1), -1))
+        maker = self._index.makers.get(value, -1)
+        step, position = self._index.readers.get(value, (maker, -1))
+        if maker >= 0 and reason.endswith(IMPOSSIBLE):
+            step, position = maker, -1
         node = program.steps[step].node if step >= 0 else None
         shape = program.values[value].shape
-        dim: Dim | str = shape[axis] if shape is not None and axis >= 0 else "rank"
-        lines = () if isinstance(dim, str) else derivation(dim, self._ranges.intervals, self._ranges.sources)
-        missing = () if isinstance(dim, str) else sorted(free_symbols(dim) - self._ranges.intervals.keys())
+        dim: Dim = shape[axis] if shape is not None and axis >= 0 else 0
+        missing = sorted(free_symbols(dim) - self._ranges.intervals.keys())
         return Refused(
             value=program.values[value].name,
             axis=axis,
-            symbol=missing[0] if missing else str(dim),
+            symbol=missing[0] if missing else ("" if isinstance(dim, int) else str(dim)),
             node=node.name if node else "",
             operator=node.qualified if node else "",
             input_index=position,
             reason=reason,
-            derivation=lines,
+            derivation=derivation(dim, self._ranges.intervals, self._ranges.sources),
         )

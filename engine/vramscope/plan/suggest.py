@@ -26,7 +26,7 @@ def suggestions(planner: Planner, plan: Plan) -> tuple[Suggestion, ...]:
 
 
 def _declare_maxima(plan: Plan) -> tuple[Suggestion, ...]:
-    symbols = dict.fromkeys(refusal.symbol for refusal in plan.refusals)
+    symbols = dict.fromkeys(refusal.symbol for refusal in plan.refusals if refusal.symbol)
     return tuple(
         Suggestion(f"Declare a maximum for {symbol}", 0, MappingProxyType({"maxima": symbol}))
         for symbol in symbols

@@ -7,13 +7,45 @@ from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from vramscope.errors import UnboundedAxisError, VramscopeError
+from vramscope.errors import VramscopeError
+from vramscope.plan.shapes import AxisBound, Bounded, Exact, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vramscope.ops.spec import Lifetime, WorkspaceRequirement
     from vramscope.plan.arena import ArenaPlan
+
+
+__all__ = [
+    "OWN_RUNTIME",
+    "REFERENCE_RUNTIME",
+    "UNKNOWN",
+    "AxisBound",
+    "AxisRow",
+    "BindingRow",
+    "Bounded",
+    "BucketPolicy",
+    "Certainty",
+    "Component",
+    "ComponentName",
+    "Exact",
+    "Figure",
+    "KvPlan",
+    "KvRow",
+    "NodeRow",
+    "Phase",
+    "PhasePlan",
+    "Plan",
+    "Refused",
+    "Scenario",
+    "Suggestion",
+    "Verdict",
+    "VerdictKind",
+    "WeightPlan",
+    "WeightRow",
+    "WorkspacePlan",
+]
 
 
 class Certainty(Enum):
@@ -104,63 +136,6 @@ class Scenario:
     maxima: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     bucket: BucketPolicy = field(default_factory=BucketPolicy)
     runtime: str = OWN_RUNTIME
-
-
-@dataclass(frozen=True, slots=True)
-class AxisBound:
-    """The ceiling of one symbol and where it comes from (semantics 1.3)."""
-
-    symbol: str
-    extent: int
-    kind: str
-    """``ConfiguredMax``, ``KvCapacity``, ``Binding`` or ``Derived``."""
-    source: str
-
-    def __str__(self) -> str:
-        return f"{self.symbol} ≤ {self.extent} ({self.kind}: {self.source})"
-
-
-@dataclass(frozen=True, slots=True)
-class Exact:
-    """Every extent is what execution will see."""
-
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Bounded:
-    """Extents that execution never exceeds; ``applied`` says which axes are ceilings and why."""
-
-    shape: tuple[int, ...]
-    applied: tuple[tuple[int, AxisBound], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """An axis that nothing bounds: no size is given for it, for a guess would under-reserve."""
-
-    value: str
-    axis: int
-    symbol: str
-    node: str
-    operator: str
-    input_index: int
-    reason: str
-    derivation: tuple[str, ...] = ()
-
-    def error(self) -> UnboundedAxisError:
-        """The same as an exception, for callers that cannot go on."""
-        return UnboundedAxisError(
-            what=f"axis {self.axis} of {self.value} (symbol {self.symbol}, input {self.input_index})",
-            why=f"{self.reason}; its extent is genuinely unknown and guessing would under-reserve",
-            remedy=f"Give {self.symbol} a maximum",
-            node=self.node,
-            value=self.value,
-            axis=self.axis,
-            symbol=self.symbol,
-            input_index=self.input_index,
-            operator=self.operator,
-        )
 
 
 @dataclass(frozen=True, slots=True)

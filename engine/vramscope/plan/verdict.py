@@ -88,7 +88,7 @@ def judge(
         blame=blame,
         largest_context=limits.context,
         largest_batch=limits.batch,
-        sentence=_sentence(kind, total, headroom, where, blame, limits, phases),
+        sentence=_sentence(kind, total, headroom, where, blame, _largest(limits, context), phases),
     )
 
 
@@ -145,7 +145,7 @@ def _sentence(
     headroom: int | None,
     where: str,
     blame: str,
-    limits: Limits,
+    largest: str,
     phases: tuple[PhasePlan, ...],
 ) -> str:
     if kind is VerdictKind.REFUSED:
@@ -154,18 +154,23 @@ def _sentence(
         return f"needs {format_bytes(total.known)}{where}; choose a card to judge it"
     if kind is VerdictKind.FITS:
         return f"fits with {format_bytes(headroom)} to spare{where}"
-    largest = f"; the largest context that fits is {limits.context:,}" if limits.context else ""
-    if limits.context is None and limits.batch is None:
-        largest = "; no context fits"
     verb = "are" if blame.startswith("the ") and blame.endswith("s") else "is"
     return f"short by {format_bytes(-headroom)}{where}{largest}; {blame} {verb} to blame"
 
 
+def _largest(limits: Limits, context: Context | None) -> str:
+    if limits.context:
+        return f"; the largest context that fits is {limits.context:,}"
+    if limits.batch:
+        return f"; the largest batch that fits is {limits.batch:,}"
+    return "; no context fits" if context else ""
+
+
 def _refusal_sentence(phases: tuple[PhasePlan, ...]) -> str:
     first = next(refusal for phase in phases for refusal in phase.refusals)
-    position = f"input {first.input_index}" if first.input_index >= 0 else "an output"
-    where = f"{position} of {first.node}" if first.node else "an input of the graph"
-    return (
-        f"cannot be planned: axis {first.axis} ({first.symbol}) of {first.value}, {where}, has no ceiling: "
-        f"{first.reason}. Give {first.symbol} a maximum"
-    )
+    where = f"{first.place} of {first.node}" if first.node else "an input of the graph"
+    axis = f"axis {first.axis}" if first.axis >= 0 else "the rank"
+    symbol = f" ({first.symbol})" if first.symbol else ""
+    ceiling = "has no ceiling" if first.symbol else "cannot be"
+    which = f"{axis}{symbol} of {first.value}, {where}"
+    return f"cannot be planned: {which}, {ceiling}: {first.reason}. {first.remedy}"

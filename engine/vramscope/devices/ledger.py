@@ -1,15 +1,17 @@
 """The ledger: every allocation counted per site, six integers each; sealed while a graph is recorded.
 
 Counts are kept in an adaptor around the device's allocator: current, peak and total, in bytes and in number.
-A *site* is a component and the name of what the bytes are for. The ledger never counts its own bookkeeping.
+A *site* is a component, the name of what the bytes are for, and the node that wants them, where there is one.
+A *phase* is whatever the owner says is going on. The ledger never counts its own bookkeeping.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from vramscope.devices.governor_types import checked_bytes
 from vramscope.errors import LedgerSealedError, OutOfBudgetError, VramscopeError
 
 if TYPE_CHECKING:
@@ -46,22 +48,36 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What bytes are for: a component of the plan, and the thing's own name (a weight, an input, a phase)."""
+    """What bytes are for: a component of the plan, the thing's own name (a weight, an input), its node."""
 
     component: str
     name: str
+    node: str = ""
 
     def __str__(self) -> str:
-        return f"{self.component}: {self.name}"
+        return f"{self.component}: {self.name}" + (f" of {self.node}" if self.node else "")
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationCounts:
+    """Allocations and frees so far: a free counts when it is done, not when it is asked for."""
+
+    allocations: int = 0
+    frees: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Bytes granted to one site; given back exactly once."""
+    """Bytes granted to one site, in the phase that was on; given back exactly once.
+
+    A ``borrowed`` one belongs to somebody else: it is known, and moves no count.
+    """
 
     number: int
     site: Site
     size: int
+    phase: str = ""
+    borrowed: bool = False
 
 
 class Ledger:
@@ -72,6 +88,10 @@ class Ledger:
         self._budget = budget
         self._total = Counters()
         self._sites: dict[Site, Counters] = {}
+        self._components: dict[str, Counters] = {}
+        self._phases: dict[str, Counters] = {}
+        self._phase = ""
+        self._phase_peaks: dict[str, int] = {}
         self._open: dict[int, Lease] = {}
         self._next = 1
         self._sealed_for = ""
@@ -96,25 +116,43 @@ class Ledger:
         """Bytes left under the budget; None without one."""
         return None if self._budget is None else max(self._budget - self._total.current_bytes, 0)
 
+    @property
+    def oversubscribed(self) -> int:
+        """Bytes out above the budget: a budget may be lowered below what is out."""
+        return 0 if self._budget is None else max(self._total.current_bytes - self._budget, 0)
+
+    @property
+    def allocation_counts(self) -> AllocationCounts:
+        """Allocations and completed frees; borrowed memory is neither."""
+        return AllocationCounts(self._total.total_count, self._total.total_count - self._total.current_count)
+
+    @property
+    def phases(self) -> Mapping[str, Counters]:
+        """Per phase, what was taken in it; a release counts for the phase that took."""
+        return dict(self._phases)
+
+    @property
+    def phase_peaks(self) -> Mapping[str, int]:
+        """Per phase, the most bytes that were out at once while it was on, whoever took them."""
+        return dict(self._phase_peaks)
+
+    def set_budget(self, budget: int | None) -> None:
+        """Sets the limit, None for none. It may go below what is out; nothing is revoked."""
+        self._budget = None if budget is None else checked_bytes(budget, "the budget")
+
     def component(self, name: str) -> Counters:
-        """The sum over one component's sites (its peaks: the sum of the sites' peaks)."""
-        found = [counters for site, counters in self._sites.items() if site.component == name]
-        return Counters(
-            sum(item.current_bytes for item in found),
-            sum(item.peak_bytes for item in found),
-            sum(item.total_bytes for item in found),
-            sum(item.current_count for item in found),
-            sum(item.peak_count for item in found),
-            sum(item.total_count for item in found),
-        )
+        """Over one component's sites; its peaks are those of the sum, not the sum of the peaks."""
+        return self._components.get(name, Counters())
 
     def take(self, site: Site, size: int) -> Lease:
         """Counts an allocation. A refused one changes nothing.
 
         Raises:
+            InvalidRequestError: ``size`` is no number of bytes.
             LedgerSealedError: a graph is being captured or replayed.
             OutOfBudgetError: the budget does not hold ``size`` more bytes.
         """
+        checked_bytes(size, str(site))
         if self._sealed_for:
             raise LedgerSealedError(
                 f"an allocation of {size:,} bytes for {site}",
@@ -131,12 +169,18 @@ class Ledger:
                 available=available,
                 site=str(site),
             )
-        lease = Lease(self._next, site, size)
-        self._next += 1
-        self._open[lease.number] = lease
+        lease = self._issue(Lease(self._next, site, size, self._phase))
         self._total = self._total.plus(size)
-        self._sites[site] = self._sites.get(site, Counters()).plus(size)
+        for counts, key in self._rows(lease):
+            counts[key] = counts.get(key, Counters()).plus(size)
+        self._note_peak()
         return lease
+
+    def borrow(self, site: Site, size: int) -> Lease:
+        """Notes memory that somebody else owns: no budget, no count moves, also when it is given back."""
+        return self._issue(
+            Lease(self._next, site, checked_bytes(size, str(site)), self._phase, borrowed=True)
+        )
 
     def give_back(self, lease: Lease) -> None:
         """Counts a release.
@@ -146,8 +190,39 @@ class Ledger:
         """
         if self._open.pop(lease.number, None) is None:
             raise VramscopeError(f"lease {lease.number} of {lease.site}", "it was given back already")
+        if lease.borrowed:
+            return
         self._total = self._total.minus(lease.size)
-        self._sites[lease.site] = self._sites[lease.site].minus(lease.size)
+        for counts, key in self._rows(lease):
+            counts[key] = counts[key].minus(lease.size)
+
+    def _issue(self, lease: Lease) -> Lease:
+        self._next += 1
+        self._open[lease.number] = lease
+        return lease
+
+    def _rows(self, lease: Lease) -> Iterator[tuple[dict[Any, Counters], Any]]:
+        """Every table that counts a lease, and its key there."""
+        yield self._sites, lease.site
+        yield self._components, lease.site.component
+        if lease.phase:
+            yield self._phases, lease.phase
+
+    def _note_peak(self) -> None:
+        if self._phase:
+            now = self._total.current_bytes
+            self._phase_peaks[self._phase] = max(self._phase_peaks.get(self._phase, 0), now)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Counts what is taken inside the block for ``name`` too; the inner one of two blocks counts."""
+        before, self._phase = self._phase, name
+        self._note_peak()
+        try:
+            yield
+        finally:
+            self._phase = before
+            self._note_peak()
 
     @contextmanager
     def sealed(self, reason: str) -> Iterator[None]:

@@ -196,14 +196,24 @@ def _fused_gemm(context: ShapeInferenceContext, node: ir.Node) -> None:
     _default("Gemm")(context, node)
 
 
-def _if(context: ShapeInferenceContext, node: ir.Node) -> None:
-    """Both branches merged, or the branch that is taken where the condition is known before anything runs."""
+def known_branch(context: ShapeInferenceContext, node: ir.Node) -> str:
+    """The body that an If runs where its condition follows from shapes and constants; empty elsewhere."""
     condition = input_of(node, 0)
     known = None if condition is None else context.get_symbolic_value(condition)
-    taken = (
-        {1: "then_branch", 0: "else_branch"}.get(known[0]) if known and isinstance(known[0], int) else None
+    if known is None and condition is not None:
+        tensor = ir.convenience.get_const_tensor(condition)
+        known = [int(tensor.numpy().reshape(-1)[0])] if tensor is not None and tensor.size == 1 else None
+    if not known or not isinstance(known[0], int):
+        return ""
+    return "then_branch" if known[0] else "else_branch"
+
+
+def _if(context: ShapeInferenceContext, node: ir.Node) -> None:
+    """Both branches merged, or the only one that can run: the condition is known, or the other cannot."""
+    bodies = dict(bodies_of(node))
+    body = bodies.get(known_branch(context, node)) or (
+        next(iter(bodies.values())) if len(bodies) == 1 else None
     )
-    body = next((graph for name, graph in bodies_of(node) if name == taken), None)
     library = registry.get("", "If", version=_DEFAULT_VERSION)
     if body is None and library is not None:
         library(context, node)

@@ -47,6 +47,8 @@ class Inference:
     problems: list[str] = field(default_factory=list)
     unknown: dict[str, str] = field(default_factory=dict)
     ranks: list[str] = field(default_factory=list)
+    broken: dict[int, str] = field(default_factory=dict)
+    """Why a node inside a body cannot run on the shapes it is given, by the node's identity."""
     places: dict[tuple[int, int], str] = field(default_factory=dict)
     done: int = 0
     seen: set[str] = field(default_factory=set)
@@ -142,6 +144,8 @@ def _apply(
             raise ModelGraphError(
                 f"node {node_title(node)}", error.message, remedy, node.name or ""
             ) from error
+        if domain_of(node) == "":
+            state.broken[id(node)] = f"{node_title(node)}: {error.message}"
         state.problems.append(f"{node_title(node)}: shapes contradict each other: {error.message}")
     except Exception as error:  # a third-party rule may fail in any way; the price is this one node
         state.problems.append(f"{node_title(node)}: shape inference failed: {error}")

@@ -12,14 +12,13 @@ import onnx_ir as ir
 from vramscope.errors import ModelFileError, ModelGraphError
 from vramscope.graph.compile import Compilation, compile_graph
 from vramscope.graph.contract import Origin, decoder_contract
-from vramscope.graph.dtypes import ElementType
 from vramscope.graph.external import ExternalFiles
 from vramscope.graph.infer import infer_shapes
 from vramscope.graph.locate import locate
 from vramscope.graph.model import Model
 from vramscope.graph.normalise import normalise, opsets_of
 from vramscope.graph.protofile import read_proto
-from vramscope.graph.sources import weight_source
+from vramscope.graph.sources import visible_bytes, weight_source
 from vramscope.graph.symbols import SymbolTable, name_inputs
 from vramscope.graph.validate import check_graph
 from vramscope.graph.walk import graphs_of
@@ -33,11 +32,6 @@ if TYPE_CHECKING:
     from vramscope.graph.infer import Inference
     from vramscope.graph.locate import Located
     from vramscope.graph.model import WeightSource
-
-_VISIBLE_BYTES = MappingProxyType(
-    {ElementType.INT64: 4_096, ElementType.INT32: 4_096, ElementType.BOOL: 4_096, ElementType.FLOAT: 64}
-)
-"""Tensors up to this size may be shape arithmetic (float: the scales of a Resize), which inference reads."""
 
 
 def no_progress(stage: str, done: int, total: int) -> None:
@@ -139,7 +133,7 @@ def _sources(model: ir.Model, files: ExternalFiles, opening: _Opening) -> dict[i
 
 def _visible(name: str, tensor: ir.TensorProtocol, source: WeightSource) -> ir.TensorProtocol | None:
     """What inference may look at: shape arithmetic, which is small and integer, and nothing else."""
-    if source.size > _VISIBLE_BYTES.get(source.dtype, 0):
+    if source.size > visible_bytes(source.dtype):
         return None
     return tensor if source.file is None else ir.Tensor(read_weight(source), name=name)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,17 @@ from vramscope.graph.model import WeightSource
 
 if TYPE_CHECKING:
     from vramscope.graph.external import ExternalFiles
+
+
+_VISIBLE_BYTES = MappingProxyType(
+    {ElementType.INT64: 4_096, ElementType.INT32: 4_096, ElementType.BOOL: 4_096, ElementType.FLOAT: 64}
+)
+"""Tensors up to this size may be shape arithmetic (float: the scales of a Resize), which inference reads."""
+
+
+def visible_bytes(dtype: ElementType) -> int:
+    """The largest tensor of a type that shape inference may look into; 0 for types that are data only."""
+    return _VISIBLE_BYTES.get(dtype, 0)
 
 
 def element_type(value: int | None, what: str) -> ElementType:

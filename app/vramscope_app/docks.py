@@ -6,16 +6,17 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDockWidget
+from PySide6.QtCore import QMargins, Qt
+from PySide6.QtWidgets import QDockWidget, QVBoxLayout, QWidget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from PySide6.QtWidgets import QMainWindow, QWidget
+    from PySide6.QtWidgets import QMainWindow
 
 RIGHT = Qt.DockWidgetArea.RightDockWidgetArea
 BOTTOM = Qt.DockWidgetArea.BottomDockWidgetArea
+MARGINS = {RIGHT: QMargins(2, 0, 6, 4), BOTTOM: QMargins(8, 0, 3, 2)}
 RIGHT_WIDTH = 430
 BOTTOM_HEIGHT = 265
 
@@ -47,9 +48,18 @@ def make_docks(window: QMainWindow, panels: Mapping[str, QWidget]) -> dict[str, 
     for place in DOCKS:
         dock = QDockWidget(place.title, window)
         dock.setObjectName(f"dock_{place.id}")
-        dock.setWidget(panels[place.id])
+        dock.setWidget(_padded(panels[place.id], MARGINS[place.area]))
         docks[place.id] = dock
     return docks
+
+
+def _padded(panel: QWidget, margins: QMargins) -> QWidget:
+    """A panel with room around it, so that it lines up with the middle of the window."""
+    box = QWidget()
+    layout = QVBoxLayout(box)
+    layout.setContentsMargins(margins)
+    layout.addWidget(panel)
+    return box
 
 
 def arrange(window: QMainWindow, docks: Mapping[str, QDockWidget]) -> None:
@@ -65,5 +75,5 @@ def arrange(window: QMainWindow, docks: Mapping[str, QDockWidget]) -> None:
         window.tabifyDockWidget(first, second)
     bottom[0].raise_()
     window.resizeDocks([docks["run"]], [RIGHT_WIDTH], Qt.Orientation.Horizontal)
-    window.resizeDocks([docks["run"], docks["live"]], [430, 330], Qt.Orientation.Vertical)
+    window.resizeDocks([docks["run"], docks["live"]], [420, 380], Qt.Orientation.Vertical)
     window.resizeDocks([bottom[0]], [BOTTOM_HEIGHT], Qt.Orientation.Vertical)

@@ -210,7 +210,6 @@ class MainWindow(QMainWindow):
 
     def _take_events(self, events: Events) -> None:
         self.events.add_events(events)
-        self.live.add_events(events.events)
         self._news()
 
     def _take_token(self, token: object) -> None:

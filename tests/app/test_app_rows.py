@@ -9,7 +9,7 @@ from vramscope.messages.planning import ScenarioInfo
 from vramscope.messages.running import OutputInfo, RunModelInfo
 from vramscope.protocol import ErrorInfo
 from vramscope_app.rows.bar import legend, measured_bar, plan_bar
-from vramscope_app.rows.live import LiveSeries, Series
+from vramscope_app.rows.live import LiveSeries, Series, shares
 from vramscope_app.rows.run import capture_text, rates_text, state_chip, verify_text
 from vramscope_app.rows.scenario import (
     SLIDER_STEPS,
@@ -170,17 +170,29 @@ def test_a_series_keeps_its_newest_points() -> None:
     assert series.last().tolist() == [94, -94]
 
 
-def test_live_series_count_allocations_per_step_and_snapshots_correct_them(messages: ModuleType) -> None:
+def test_steps_get_their_allocations_from_the_ledger(messages: ModuleType) -> None:
     live = LiveSeries()
-    live.add_events(
-        [messages.event(1), messages.event(2), messages.event(3, "release"), messages.event(4, "phase")]
-    )
     live.add_token(messages.token(0))
-    live.add_token(messages.token(1, replayed=True))
-    assert live.steps.column(1).tolist() == [2, 0]
-    assert live.steps.column(3).tolist() == [0, 1]
-    assert live.time.column(1).tolist() == [messages.MIB, 2 * messages.MIB, messages.MIB]
-    live.add_snapshot(messages.snapshot(allocated=123))
+    assert len(live.steps) == 0
+    live.add_snapshot(messages.snapshot(30, allocated=123, allocations=20))
+    for step in range(1, 4):
+        live.add_token(messages.token(step, replayed=step > 1))
+    live.add_snapshot(messages.snapshot(60, allocated=123))
+    assert live.steps.column(1).tolist() == [20, 0, 0, 0]
+    assert live.steps.column(3).tolist() == [0, 0, 1, 1]
+    assert live.time.column(0).tolist() == [0, 1]
     assert live.time.last()[1:].tolist() == [123, 20]
+    live.clear()
     live.add_token(messages.token(0))
-    assert len(live.steps) == 1
+    live.add_snapshot(messages.snapshot(90))
+    assert live.steps.column(1).tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("made", "steps", "last", "counts"),
+    [(0, 3, 0, [0, 0, 0]), (5, 1, 2, [5]), (5, 3, 2, [3, 0, 2]), (5, 0, 5, []), (1, 2, 4, [0, 1])],
+)
+def test_no_allocation_is_lost_between_two_snapshots(
+    made: int, steps: int, last: int, counts: list[int]
+) -> None:
+    assert shares(made, steps, last) == counts

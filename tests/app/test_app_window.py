@@ -157,11 +157,12 @@ def test_the_refresh_timer_rests_when_nothing_comes(
 
 def test_plots_draw_over_time_and_per_step(opened: Script, messages: ModuleType) -> None:
     live = opened.window.live
-    opened.events(*(messages.event(place) for place in range(10)))
     for step in range(6):
         opened.client.token.emit(messages.token(step, replayed=step > 2))
+        opened.client.snapshot.emit(messages.snapshot(step + 1))
+        opened.client.snapshot.emit(messages.snapshot(step + 1))
     live.refresh()
-    assert live.shown_points() == (10, 10)
+    assert live.shown_points() == (12, 12)
     live.by_step.setChecked(True)
     assert live.shown_points() == (6, 6)
 

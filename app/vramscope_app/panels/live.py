@@ -19,7 +19,7 @@ from vramscope_app.theme import component_colour
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vramscope.messages.live import EventInfo, SnapshotInfo, TokenInfo
+    from vramscope.messages.live import SnapshotInfo, TokenInfo
     from vramscope_app.look import Look
 
 AXIS_WIDTH = 66
@@ -162,11 +162,6 @@ class LivePanel(QWidget):
         """As before anything ran."""
         self.series.clear()
         self._snapshot = EMPTY_SNAPSHOT
-        self._dirty = True
-
-    def add_events(self, events: Sequence[EventInfo]) -> None:
-        """Takes events; drawn at the next refresh."""
-        self.series.add_events(events)
         self._dirty = True
 
     def add_token(self, token: TokenInfo) -> None:

@@ -75,6 +75,7 @@ class ScenarioBar(QWidget):
         card.setEditable(True)
         card.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
         card.setMinimumWidth(card.fontMetrics().averageCharWidth() * 36)
+        card.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         card.setMaxVisibleItems(24)
         card.setToolTip("Type to search the catalogue, or type an amount such as 6 GiB")
         card.addItem(NO_CARD)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from vramscope_app.models.rows_model import Index
 
+SMALLEST_SHARE = 0.03
+"""Smaller parts would be specks."""
 OPACITY = 150
 
 
@@ -33,7 +35,7 @@ class ShareDelegate(QStyledItemDelegate):
         """What the style paints, then the bar."""
         share = float(index.data(SHARE_ROLE) or 0.0)
         super().paint(painter, option, index)
-        if share > 0:
+        if share >= SMALLEST_SHARE:
             area: QRect = option.rect
-            width = max(round((area.width() - 4) * share), 1)
+            width = round((area.width() - 4) * share)
             painter.fillRect(area.right() - width, area.bottom() - 2, width, 2, self._colour)

@@ -44,6 +44,8 @@ COLUMNS = (
 BYTE_COLUMNS = frozenset(column.key for column in COLUMNS if column.right)
 LARGEST = frozenset({"workspace_bytes", "live_bytes"})
 """Of these a scope shows the largest, not the sum."""
+UNCERTAIN = frozenset({"output_bytes", "live_bytes"})
+"""Columns that nobody knows where an output's shape is refused."""
 _CERTAINTIES = ("exact", "measured", "bound", "unknown")
 
 
@@ -110,7 +112,7 @@ def short_name(name: str, scope: str) -> str:
 
 def _bytes_text(table: NodeTable, row: int, key: str) -> str:
     size = table.number(key, row)
-    if size == UNKNOWN:
+    if size == UNKNOWN or (key in UNCERTAIN and not size and table.text("certainty", row) == "unknown"):
         return "unknown"
     if size == 0:
         return "–"
@@ -145,8 +147,8 @@ def group_text(view: NodeView, group: int, key: str) -> str:
     if key not in BYTE_COLUMNS:
         return ""
     size = int(view.totals[key][group])
-    if key == "output_bytes" and view.unknown[group]:
-        return f"≥ {short_bytes(size)}"
+    if key in UNCERTAIN and view.unknown[group]:
+        return f"≥ {short_bytes(size)}" if size else "unknown"
     return short_bytes(size) if size else "–"
 
 

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
-    from vramscope.messages.live import EventInfo, SnapshotInfo, TokenInfo
+    from vramscope.messages.live import SnapshotInfo, TokenInfo
 
 CAPACITY = 20_000
 """Points a series keeps; older ones fall off."""
@@ -54,63 +52,55 @@ class Series:
 
 
 class LiveSeries:
-    """What the plots draw, fed by events, tokens and snapshots in the order in which they arrive.
+    """What the plots draw, fed by tokens and snapshots in the order in which they arrive.
 
-    Events and snapshots are timed by two clocks with different origins; both are laid upon one axis that
-    begins at 0 with the run.
+    Counts come from the ledger alone, through snapshots: a step is drawn once the snapshot after it is here.
     """
 
     def __init__(self) -> None:
         self.time = Series(3)
-        """Seconds, bytes held, allocations ever made."""
+        """Seconds since the run began, bytes held, allocations ever made."""
         self.steps = Series(4)
         """Step, allocations in it, bytes held after it, 1 when it was replayed."""
-        self._bytes = 0
+        self._waiting: list[TokenInfo] = []
         self._count = 0
-        self._since_token = 0
-        self._event_origin: float | None = None
-        self._snapshot_origin: float | None = None
+        self._origin: float | None = None
 
     def clear(self) -> None:
-        """As before anything ran."""
+        """A run begins; the ledger goes on counting."""
         self.time.clear()
         self.steps.clear()
-        self._bytes = self._count = 0
-        self._since_token = 0
-        self._event_origin = self._snapshot_origin = None
-
-    def add_events(self, events: Sequence[EventInfo]) -> None:
-        """Allocations and releases move the held bytes and the count."""
-        for event in events:
-            if event.kind == "allocate":
-                self._bytes += event.bytes
-                self._count += 1
-                self._since_token += 1
-            elif event.kind == "release":
-                self._bytes -= event.bytes
-            else:
-                continue
-            if self._event_origin is None:
-                self._event_origin = event.seconds - self._newest()
-            self._point(event.seconds - self._event_origin)
-
-    def add_snapshot(self, snapshot: SnapshotInfo) -> None:
-        """What the ledger says is the truth: it corrects what lost events left behind."""
-        self._bytes = snapshot.allocated_bytes
-        self._count = sum(item.total_count for item in snapshot.counters)
-        if self._snapshot_origin is None:
-            self._snapshot_origin = snapshot.seconds - self._newest()
-        self._point(snapshot.seconds - self._snapshot_origin)
-
-    def _newest(self) -> float:
-        return float(self.time.last()[0]) if len(self.time) else 0.0
-
-    def _point(self, seconds: float) -> None:
-        self.time.append(max(seconds, self._newest()), self._bytes, self._count)
+        self._waiting = []
+        self._origin = None
 
     def add_token(self, token: TokenInfo) -> None:
-        """A step has ended: its allocations are those since the step before."""
-        made, self._since_token = self._since_token, 0
-        if len(self.steps) and token.step <= self.steps.last()[0]:
-            self.steps.clear()
-        self.steps.append(token.step, made, self._bytes, float(token.replayed))
+        """A step has ended; the next snapshot says what it allocated."""
+        self._waiting.append(token)
+
+    def add_snapshot(self, snapshot: SnapshotInfo) -> None:
+        """The ledger's numbers, after every step that came before."""
+        if self._origin is None:
+            self._origin = snapshot.seconds
+        total = sum(item.total_count for item in snapshot.counters)
+        made = total - self._count if total >= self._count else total
+        self._count = total
+        self.time.append(snapshot.seconds - self._origin, snapshot.allocated_bytes, total)
+        tokens, self._waiting = self._waiting, []
+        counts = shares(made, len(tokens), snapshot.allocations_last_step)
+        for token, count in zip(tokens, counts, strict=True):
+            self.steps.append(token.step, count, snapshot.allocated_bytes, float(token.replayed))
+
+
+def shares(made: int, steps: int, last: int) -> list[int]:
+    """Allocations of each of ``steps`` steps of which only the sum and the last one's are known.
+
+    What is not the last one's is the first one's: steps in the middle of a run allocate nothing, and if one
+    did, the sum would say so.
+    """
+    if not steps:
+        return []
+    final = min(last, made) if steps > 1 else made
+    counts = [0] * steps
+    counts[-1] = final
+    counts[0] += made - final
+    return counts

@@ -207,7 +207,7 @@ def test_ctrl_c_ends_a_command_within_200_ms_with_130() -> None:
     script = (
         "import sys, time\nfrom vramscope.cli import doors\nfrom vramscope.cli.main import main\n"
         "def wait(_):\n    print('ready', flush=True)\n    time.sleep(60)\n"
-        "doors.doctor = wait\nsys.exit(main(['doctor']))"
+        "doors.doctor = wait\nsys.argv = ['vramscope', 'doctor']\nsys.exit(main())"
     )
     with subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

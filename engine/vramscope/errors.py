@@ -65,6 +65,54 @@ class BindingError(VramscopeError):
 
 
 @dataclass(eq=False)
+class InputNotFoundError(BindingError):
+    """A name that is no input of the graph; ``known`` are its inputs (semantics 1.12)."""
+
+    name: str = ""
+    known: tuple[str, ...] = ()
+
+
+@dataclass(eq=False)
+class OutputNotFoundError(BindingError):
+    """A name that is no output of the graph; ``known`` are its outputs (semantics 1.12)."""
+
+    name: str = ""
+    known: tuple[str, ...] = ()
+
+
+@dataclass(eq=False)
+class DtypeMismatchError(BindingError):
+    """An element type that is not the declared one (semantics 1.12, 1.14)."""
+
+    expected: str = ""
+    got: str = ""
+
+
+@dataclass(eq=False)
+class RankMismatchError(BindingError):
+    """A shape with another number of axes than declared (semantics 1.14)."""
+
+    expected: int = 0
+    got: int = 0
+
+
+@dataclass(eq=False)
+class ShapeMismatchError(BindingError):
+    """An extent that contradicts a static dimension, or an output that its binding does not hold."""
+
+    expected: tuple[int | str, ...] = ()
+    got: tuple[int, ...] = ()
+
+
+class SequenceOutputError(BindingError):
+    """A sequence where only tensors can be: bound to a buffer, or asked for as a tensor."""
+
+
+class ExternalMemoryError(BindingError):
+    """Memory of the caller that cannot be used in place: null, misaligned, too short, not contiguous."""
+
+
+@dataclass(eq=False)
 class SymbolConflictError(BindingError):
     """Two bound inputs give one symbol different extents (semantics 1.14)."""
 
@@ -150,6 +198,10 @@ class BindingsChangedError(VramscopeError):
     field: str = ""
     old: str = ""
     new: str = ""
+
+
+class DeferredValidationError(VramscopeError):
+    """Kernels of this request found invalid data; known only once the device was waited for."""
 
 
 class CancelledError(VramscopeError):

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vramscope.devices.base import Action, Buffer, Replay
+from vramscope.devices.latch import ErrorLatch
 from vramscope.devices.ledger import Ledger, Site
-from vramscope.errors import RecordingError, VramscopeError
+from vramscope.errors import CancelledError, RecordingError, VramscopeError
 from vramscope.ops.reference import run_reference
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from vramscope.graph.model import Array, Node
@@ -29,6 +30,14 @@ class HostDevice:
         """``budget``: bytes that may be out at once; None for no limit."""
         self._ledger = Ledger(budget)
         self._open: dict[int, Buffer] = {}
+        self._recording = False
+        self._deferred: list[Buffer] = []
+        self._latch = ErrorLatch()
+
+    @property
+    def latch(self) -> ErrorLatch:
+        """Flags that kernels raise for the request to find after it has waited."""
+        return self._latch
 
     @property
     def name(self) -> str:
@@ -56,11 +65,14 @@ class HostDevice:
         return buffer
 
     def release(self, buffer: Buffer) -> None:
-        """Gives a buffer back.
+        """Gives a buffer back; inside a recording it is given back after it.
 
         Raises:
             VramscopeError: it was given back before.
         """
+        if self._recording:
+            self._deferred.append(buffer)
+            return
         self._ledger.give_back(buffer.lease)
         del self._open[buffer.lease.number]
 
@@ -85,7 +97,12 @@ class HostDevice:
         np.copyto(target, source, casting="unsafe")
 
     def download(self, source: Array) -> Array:
-        """A copy."""
+        """A copy.
+
+        Raises:
+            VramscopeError: a graph is being recorded: the host cannot read what has not run.
+        """
+        self._refuse_recording("a copy to the host")
         return np.array(source)
 
     def copy(self, target: Array, source: Array) -> None:
@@ -100,20 +117,16 @@ class HostDevice:
         """Runs the actions with the ledger sealed and keeps them: a replay runs the same list again.
 
         Raises:
-            RecordingError: an action failed or allocated.
+            RecordingError: an action failed, allocated, read on the host or waited; nothing stays recorded.
         """
-        for position, (name, action) in enumerate(actions):
-            try:
-                with self._ledger.sealed(f"the recording of {name}"):
-                    action()
-            except VramscopeError as error:
-                raise RecordingError(
-                    what="recording a graph",
-                    why=str(error),
-                    remedy="The operator runs eagerly from now on",
-                    node=name,
-                    action=position,
-                ) from error
+        if self._recording:
+            raise VramscopeError("recording a graph", "another graph is being recorded", "End it first")
+        self._recording = True
+        try:
+            for position, (name, action) in enumerate(actions):
+                self._record_one(position, name, action)
+        finally:
+            self._end_recording()
         frozen = tuple(action for _, action in actions)
 
         def replay() -> None:
@@ -123,8 +136,40 @@ class HostDevice:
 
         return replay
 
+    def _record_one(self, position: int, name: str, action: Callable[[], None]) -> None:
+        try:
+            with self._ledger.sealed(f"the recording of {name}"):
+                action()
+        except CancelledError:
+            raise
+        except Exception as error:  # whatever a kernel raises ends the recording
+            raise RecordingError(
+                what="recording a graph",
+                why=str(error),
+                remedy="The operator runs eagerly from now on",
+                node=name,
+                action=position,
+            ) from error
+
+    def _end_recording(self) -> None:
+        self._recording = False
+        deferred, self._deferred = self._deferred, []
+        for buffer in deferred:
+            self.release(buffer)
+
+    def _refuse_recording(self, what: str) -> None:
+        if self._recording:
+            raise VramscopeError(
+                what, "a graph is being recorded, and nothing in it has run", "Do it between two segments"
+            )
+
     def synchronize(self) -> None:
-        """Host work is done when its call returns."""
+        """Host work is done when its call returns.
+
+        Raises:
+            VramscopeError: a graph is being recorded.
+        """
+        self._refuse_recording("waiting for the device")
 
     def close(self) -> None:
         """Gives back everything that is still out."""

@@ -32,6 +32,9 @@ class Binding:
         output_logical: valid prefix written as the output.
         array: the whole buffer in its physical shape.
         address: where the buffer starts.
+        exposes: whether kernels see the logical prefix; decided when the buffer is bound (semantics 2.6).
+        fixed_strides: the physical strides stay while the logical prefix grows.
+        mask_freeze_safe: an attention mask that a captured step may see at its physical width.
     """
 
     input: str
@@ -42,6 +45,9 @@ class Binding:
     output_logical: tuple[int, ...]
     array: Array
     address: int
+    exposes: bool = True
+    fixed_strides: bool = False
+    mask_freeze_safe: bool = False
 
     @property
     def name(self) -> str:
@@ -49,13 +55,18 @@ class Binding:
         return self.input or self.output
 
     @property
-    def exposes_logical(self) -> bool:
-        """Whether kernels see less than the physical shape."""
-        return self.logical != self.physical or self.output_logical != self.physical
+    def kernel_input_shape(self) -> tuple[int, ...]:
+        """What kernels see as the input: the logical prefix where it is exposed, else the physical shape."""
+        return self.logical if self.exposes else self.physical
+
+    @property
+    def moves(self) -> bool:
+        """Whether a length is shown that may move: bound as an input, exposed, and not at capacity."""
+        return bool(self.input) and self.exposes and self.logical != self.physical
 
     def input_view(self) -> Array:
-        """What kernels read: the logical prefix under physical strides."""
-        return prefix(self.array, self.logical)
+        """What kernels read: the exposed shape under physical strides."""
+        return prefix(self.array, self.kernel_input_shape)
 
     def output_view(self) -> Array:
         """What kernels write."""
@@ -79,7 +90,7 @@ def prefix(array: Array, shape: tuple[int, ...]) -> Array:
 
 def check_logical(name: str, logical: tuple[int, ...], physical: tuple[int, ...]) -> None:
     """Raises BindingError unless ``logical`` has the physical rank and lies inside it (semantics 2.6)."""
-    if len(logical) != len(physical) or any(a > b for a, b in zip(logical, physical, strict=True)):
+    if len(logical) != len(physical) or any(not 0 <= a <= b for a, b in zip(logical, physical, strict=True)):
         raise BindingError(
             f"logical shape {list(logical)} of {name}",
             f"it does not lie inside the physical shape {list(physical)}",
@@ -100,13 +111,26 @@ def bind(
     Raises:
         BindingError: bound to nothing, or the buffer is shorter than the physical shape needs.
     """
-    if not input_name and not output_name:
-        raise BindingError("a binding", "it names neither an input nor an output")
+    check_named(input_name, output_name)
     need = tensor_bytes(dtype, physical)
     if need > buffer.size:
-        raise BindingError(
-            f"buffer of {input_name or output_name}",
-            f"shape {list(physical)} needs {need:,} bytes and the buffer has {buffer.size:,}",
-        )
+        raise too_short(input_name or output_name, physical, need, buffer.size)
     array = buffer.bytes[:need].view(numpy_dtype(dtype)).reshape(physical)
     return Binding(input_name, output_name, dtype, physical, physical, physical, array, buffer.address)
+
+
+def check_named(input_name: str, output_name: str) -> None:
+    """Raises BindingError for a binding to neither an input nor an output."""
+    if not input_name and not output_name:
+        raise BindingError(
+            "a binding", "it names neither an input nor an output", "Name an input, an output, or both"
+        )
+
+
+def too_short(name: str, shape: tuple[int, ...], need: int, have: int) -> BindingError:
+    """The refusal of a buffer that does not hold its shape."""
+    return BindingError(
+        f"buffer of {name}",
+        f"shape {list(shape)} needs {need:,} bytes and the buffer has {have:,}",
+        "Bind a larger buffer",
+    )

@@ -148,11 +148,7 @@ def _movable(
         for value in launch.step.inputs
     }
     names = {index.program.values[value].name: value for value in index.program.inputs}
-    return frozenset(
-        item.input
-        for item in bindings
-        if item.input and item.exposes_logical and names[item.input] not in read
-    )
+    return frozenset(item.input for item in bindings if item.moves and names[item.input] not in read)
 
 
 def check(graph: CapturedGraph | None, bindings: Sequence[Binding]) -> tuple[Difference, ...]:

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BindingSignature:
-    """One binding as a captured graph baked it in. Contents are never part of it."""
+    """One binding as a captured graph baked it in. Contents are never part of it.
+
+    ``output_shape`` is the prefix that is written; it moves with the logical length like the input's.
+    """
 
     input_name: str
     binds_input: bool
@@ -29,11 +32,13 @@ class BindingSignature:
     output_shape: tuple[int, ...]
     accepts_output_subshape: bool
     exposes_logical_input_shape: bool
+    mask_decode_freeze_safe: bool
+    fixed_physical_strides: bool
     device_pointer: int
 
 
 LENGTH_FIELDS = frozenset({"kernel_input_shape", "output_shape", "accepts_output_subshape"})
-"""Not compared where a length may move: only eager seams read that input (the segmented exception)."""
+"""Not compared where a length may move: under fixed strides, or where only eager seams read that input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +71,13 @@ def signature_of(binding: Binding) -> BindingSignature:
         output_name=binding.output,
         dtype=binding.dtype.name,
         physical_shape=binding.physical,
-        kernel_input_shape=binding.logical,
+        kernel_input_shape=binding.kernel_input_shape,
         output_shape=binding.output_logical,
-        accepts_output_subshape=bool(binding.output) and binding.output_logical != binding.physical,
-        exposes_logical_input_shape=binding.exposes_logical,
+        accepts_output_subshape=bool(binding.output)
+        and binding.physical not in (binding.logical, binding.output_logical),
+        exposes_logical_input_shape=binding.exposes,
+        mask_decode_freeze_safe=binding.mask_freeze_safe,
+        fixed_physical_strides=binding.fixed_strides,
         device_pointer=binding.address,
     )
 
@@ -79,7 +87,7 @@ def differences(
     now: Sequence[BindingSignature],
     movable: frozenset[str] = frozenset(),
 ) -> Iterator[Difference]:
-    """Every binding and field that differ, in order.
+    """Every binding and field that differ, in order; count and order of the bindings matter.
 
     Args:
         captured: at capture time.
@@ -90,7 +98,7 @@ def differences(
         yield Difference("<all>", "count", str(len(captured)), str(len(now)))
         return
     for old, new in zip(captured, now, strict=True):
-        free = old.input_name in movable and old.exposes_logical_input_shape
+        free = old.fixed_physical_strides or (old.binds_input and old.input_name in movable)
         for field in fields(BindingSignature):
             before, after = getattr(old, field.name), getattr(new, field.name)
             if before != after and not (free and field.name in LENGTH_FIELDS):

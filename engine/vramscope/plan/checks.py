@@ -41,7 +41,9 @@ def check_scenario(scenario: Scenario, symbols: Collection[str]) -> None:
             raise ScenarioError(f"a {name} of {number:,}", why, remedy)
         _check_size(f"a {name} of {number:,}", number)
     for name, maximum in scenario.maxima.items():
-        _check_maximum(name, maximum, symbols)
+        _check_number("maximum", name, maximum, symbols)
+    for name, extent in scenario.extents.items():
+        _check_number("extent", name, extent, symbols)
     if scenario.runtime not in (OWN_RUNTIME, REFERENCE_RUNTIME):
         choices = f"Choose {OWN_RUNTIME} or {REFERENCE_RUNTIME}"
         raise ScenarioError(f"runtime {scenario.runtime!r}", "it is not known", choices)
@@ -52,18 +54,18 @@ def _check_size(what: str, number: int) -> None:
         raise ScenarioError(what, "it exceeds any device", f"Give at most {BYTES_LIMIT:,}")
 
 
-def _check_maximum(name: str, maximum: int, symbols: Collection[str]) -> None:
+def _check_number(kind: str, name: str, number: int, symbols: Collection[str]) -> None:
     if name not in symbols:
         near = difflib.get_close_matches(name, symbols, n=KNOWN_SYMBOLS)
         shown = near or sorted(symbols)[:KNOWN_SYMBOLS]
         more = f" and {len(symbols) - len(shown)} more" if not near and len(symbols) > len(shown) else ""
         remedy = f"It has {', '.join(shown)}{more}" if shown else "It has none: every extent is fixed"
-        raise ScenarioError(f"a maximum of {name!r}", "the model has no such symbol", remedy)
-    if maximum < 0:
+        raise ScenarioError(f"the {kind} of {name!r}", "the model has no such symbol", remedy)
+    if number < 0:
         raise ScenarioError(
-            f"the maximum {maximum:,} of {name}", "an extent is never negative", "Give 0 or more"
+            f"the {kind} {number:,} of {name}", "an extent is never negative", "Give 0 or more"
         )
-    _check_size(f"the maximum {maximum:,} of {name}", maximum)
+    _check_size(f"the {kind} {number:,} of {name}", number)
 
 
 def idle_maxima(scenario: Scenario, phases: Sequence[PhaseBindings]) -> list[str]:

@@ -12,16 +12,32 @@ from typing import TYPE_CHECKING
 from vramscope.errors import ScenarioError, ShapeOverflowError, UnboundedAxisError
 from vramscope.graph.dtypes import tensor_bytes
 from vramscope.graph.growing import growing_symbols
+from vramscope.graph.specialise import depends_on_shapes
 from vramscope.plan.arena import arena_bytes
 from vramscope.plan.axes import axis_rows
 from vramscope.plan.cards import find_card
 from vramscope.plan.checks import check_scenario, idle_maxima
 from vramscope.plan.components import plan_components, total_of
+from vramscope.plan.extents import (
+    branch_notes,
+    exact_extents,
+    extents_note,
+    inner_scenario,
+    largest_extents,
+    model_at,
+)
 from vramscope.plan.index import build_index
 from vramscope.plan.kv import NO_KV, Context, plan_kv, resolve_context
 from vramscope.plan.phase import phase_owners, phase_workspace, plan_phase
 from vramscope.plan.sizes import Resolver, symbol_ranges
-from vramscope.plan.symbols import PhaseBindings, decoder_bindings, is_batch, phase_extents, plain_bindings
+from vramscope.plan.symbols import (
+    PhaseBindings,
+    bind_symbols,
+    decoder_bindings,
+    is_batch,
+    phase_extents,
+    plain_bindings,
+)
 from vramscope.plan.types import (
     UNKNOWN,
     BindingRow,
@@ -40,7 +56,7 @@ from vramscope.plan.weights import plan_weights, resident_roots
 from vramscope.plan.workspace import nested_requirements, slot_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from vramscope.graph.model import Model, Value
 
@@ -65,6 +81,9 @@ _LimitKey = tuple[int, int, BucketPolicy, tuple[tuple[str, int], ...], str, int]
 SHOWN_NAMES = 6
 """How many nodes a note names."""
 
+KEPT_SPECIALISATIONS = 8
+"""So many sets of extents stay planned; the oldest goes first."""
+
 LARGEST_BATCH = 4096
 """No larger batch is looked for."""
 
@@ -84,10 +103,49 @@ class Planner:
         self._io = _io_values(model)
         self._cards: dict[str, int] = {}
         self._limits: dict[_LimitKey, int | None] = {}
+        self._branching = model.contract is None and depends_on_shapes(model.program)
+        self._specialised: dict[tuple[tuple[str, int], ...], Planner] = {}
 
     def plan(self, scenario: Scenario) -> Plan:
-        """The plan of one scenario; raises as :func:`make_plan` does."""
+        """The plan of one scenario; raises as :func:`make_plan` does.
+
+        Where shapes decide branches and every extent is given, the plan is of its own ``specialised`` model.
+        """
         check_scenario(scenario, self.index.mentions.keys())
+        exact = exact_extents(self.model.program, scenario) if self._branching else None
+        if exact is not None:
+            return self._plan_at(scenario, exact)
+        plan = self.part(scenario)
+        largest = largest_extents(self.model.program, scenario) if self._branching else None
+        return plan if largest is None or not plan.refusals else self._plan_at(scenario, largest)
+
+    def _plan_at(self, scenario: Scenario, extents: Mapping[str, int]) -> Plan:
+        """The plan of the model at these extents, with the axes of the model as it was opened."""
+        inner = self._at(extents)
+        plan = inner.part(inner_scenario(scenario, self.model, inner.model))
+        bindings = bind_symbols(
+            self.model, replace(scenario, maxima={}, extents=extents), Phase.SINGLE, {}, {}
+        )
+        ranges = symbol_ranges(bindings, {}, frozenset())
+        rows = axis_rows(self.index, [(bindings, ranges)], self.model.program.minted)
+        return replace(
+            plan,
+            scenario=scenario,
+            axes=tuple(row for row in rows if row.symbol in extents),
+            notes=(extents_note(scenario, extents), *inner.model.problems, *plan.notes),
+            specialised=inner.model,
+        )
+
+    def _at(self, extents: Mapping[str, int]) -> Planner:
+        key = tuple(sorted(extents.items()))
+        if key not in self._specialised:
+            if len(self._specialised) >= KEPT_SPECIALISATIONS:
+                self._specialised.pop(next(iter(self._specialised)))
+            self._specialised[key] = Planner(model_at(self.model, extents))
+        return self._specialised[key]
+
+    def part(self, scenario: Scenario) -> Plan:
+        """The plan of the model as it is, whatever its branches depend on."""
         available = self._available(scenario)
         context = self._context(scenario)
         kv = plan_kv(self.model, scenario, context.capacity) if context else NO_KV
@@ -123,6 +181,17 @@ class Planner:
 
         None when an axis is refused, the scenario is not plannable or no device could hold it.
         """
+        try:
+            extents = exact_extents(self.model.program, scenario) if self._branching else None
+            inner = None if extents is None else self._at(extents)
+        except ScenarioError:
+            return None
+        if inner is not None:
+            return inner.part_bytes(inner_scenario(scenario, self.model, inner.model))
+        return self.part_bytes(scenario)
+
+    def part_bytes(self, scenario: Scenario) -> int | None:
+        """As :meth:`total_bytes`, of the model as it is."""
         try:
             context = self._context(scenario)
             kv = plan_kv(self.model, scenario, context.capacity) if context else NO_KV
@@ -231,7 +300,7 @@ class Planner:
         contract = self.model.contract
         if contract is None:
             return None
-        maxima = tuple(sorted(scenario.maxima.items()))
+        maxima = tuple(sorted((*scenario.maxima.items(), *scenario.extents.items())))
         key = (scenario.batch, scenario.prompt, scenario.bucket, maxima, scenario.runtime, available)
         if key not in self._limits:
             limit = contract.context_limit.value if contract.context_limit else LARGEST_CONTEXT
@@ -260,6 +329,7 @@ class Planner:
         helpless = [
             f"{step.node.name} ({step.node.qualified})" for step, facts in steps if facts.kernel == "none"
         ]
+        notes.extend(branch_notes(self.model.program))
         if helpless:
             notes.append(
                 f"Planned but not run here, for no kernel and no reference has them: {_some(helpless)}"

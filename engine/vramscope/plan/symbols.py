@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from vramscope.errors import ScenarioError, SymbolConflictError
-from vramscope.graph.expr import Dim, Interval, Symbol
+from vramscope.graph.expr import Dim, Interval, Symbol, evaluate
 from vramscope.graph.model import DecoderContract, Feed, KvForm, KvPair, Model, Value
 from vramscope.plan.types import Phase, Scenario
 
@@ -143,12 +143,10 @@ def _present_shape(pair: KvPair, value: Value, extents: Extents) -> tuple[int, .
 def _plain_shape(value: Value, scenario: Scenario) -> tuple[int, ...]:
     shape: list[int] = []
     for dim in value.shape or ():
-        if isinstance(dim, int):
-            shape.append(dim)
-        elif is_batch(dim):
-            shape.append(scenario.batch)
-        else:
-            shape.append(-1)
+        extent = evaluate(dim, scenario.extents)
+        if extent is None:
+            extent = scenario.batch if is_batch(dim) else -1
+        shape.append(extent)
     return tuple(shape)
 
 
@@ -160,8 +158,8 @@ def is_batch(dim: Dim) -> bool:
 def plain_bindings(model: Model, scenario: Scenario) -> PhaseBindings:
     """Symbols of a model that is not a decoder.
 
-    The batch is bound to the scenario's. Everything else has at most a declared maximum, which bounds it but
-    does not bind it: an extent such as ``10 - n`` is larger for a smaller ``n``.
+    The scenario's extents and its batch bind symbols. Everything else has at most a declared maximum, which
+    bounds it but does not bind it: an extent such as ``10 - n`` is larger for a smaller ``n``.
     """
     inputs = {item: _plain_shape(model.program.values[item], scenario) for item in model.program.inputs}
     return bind_symbols(model, scenario, Phase.SINGLE, inputs, {})
@@ -190,6 +188,8 @@ def bind_symbols(
                 _check_static(value, axis, dim, extent)
             elif isinstance(dim, Symbol) and extent >= 0 and symbols.get(dim.name) != extent:
                 _bind_symbol(dim.name, extent, f"input {value.name}, axis {axis}", symbols, sources)
+    for name, extent in scenario.extents.items():
+        _bind_symbol(name, extent, f"extent {extent:,} that the scenario gives", symbols, sources)
     for name, maximum in scenario.maxima.items():
         if name not in symbols:
             intervals[name] = Interval(0, maximum)

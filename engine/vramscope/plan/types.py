@@ -13,6 +13,7 @@ from vramscope.plan.shapes import AxisBound, Bounded, Exact, Refused
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from vramscope.graph.model import Model
     from vramscope.ops.spec import Lifetime, WorkspaceRequirement
     from vramscope.plan.arena import ArenaPlan
 
@@ -124,6 +125,7 @@ class Scenario:
         card: a name in the card catalogue; empty when only ``budget`` (or nothing) is given.
         budget: bytes that may be used, instead of a card's memory.
         maxima: declared maxima of symbols, by name.
+        extents: what symbols of the inputs are exactly, by name; a maximum only bounds its symbol.
         bucket: how the KV cache grows.
         runtime: whose kernels' scratch is planned: :data:`OWN_RUNTIME` or :data:`REFERENCE_RUNTIME`.
     """
@@ -134,6 +136,7 @@ class Scenario:
     card: str = ""
     budget: int | None = None
     maxima: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    extents: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     bucket: BucketPolicy = field(default_factory=BucketPolicy)
     runtime: str = OWN_RUNTIME
 
@@ -336,6 +339,8 @@ class Plan:
     verdict: Verdict
     axes: tuple[AxisRow, ...]
     notes: tuple[str, ...] = ()
+    specialised: Model | None = None
+    """What was planned where known extents decide branches: phases tell of this model's values and steps."""
 
     @property
     def refusals(self) -> tuple[Refused, ...]:

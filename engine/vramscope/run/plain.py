@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ from vramscope.errors import BindingError
 from vramscope.graph.dtypes import ElementType, numpy_dtype
 from vramscope.plan.planner import Planner, available_bytes
 from vramscope.plan.symbols import bind_symbols
-from vramscope.plan.types import Bounded, Exact, Phase, Plan
+from vramscope.plan.types import Bounded, Exact, Phase, Plan, Scenario
 from vramscope.run.bindings import Binding, bind
 from vramscope.run.events import (
     CancelCheck,
@@ -60,6 +61,7 @@ def run_plain(
         UnboundedAxisError: the plan has a refused axis.
         OutOfBudgetError: the budget does not hold the plan.
     """
+    model = plan.specialised or model
     runner = Runner(Planner(model), plan, device or HostDevice(available_bytes(plan.scenario)), events)
     try:
         runner.prepare(progress, cancel)
@@ -67,7 +69,7 @@ def run_plain(
         check_inputs(model, given)
         program = model.program
         shapes = {item: given[program.values[item].name].shape for item in program.inputs}
-        bound = bind_symbols(model, plan.scenario, Phase.SINGLE, shapes, {})
+        bound = bind_symbols(model, _scenario_of(plan), Phase.SINGLE, shapes, {})
         bindings = _bind_inputs(runner, given)
         bindings += _bind_outputs(runner, runner.resolver(bound))
         ready = runner.bind(Phase.SINGLE, bound, bindings)
@@ -83,6 +85,11 @@ def run_plain(
         runner.close()
 
 
+def _scenario_of(plan: Plan) -> Scenario:
+    """The plan's scenario; a specialised model has no symbols left that it could speak of."""
+    return plan.scenario if plan.specialised is None else replace(plan.scenario, maxima={}, extents={})
+
+
 def random_inputs(model: Model, plan: Plan, seed: int) -> dict[str, Array]:
     """Seeded values for every input at the plan's shapes.
 
@@ -90,6 +97,7 @@ def random_inputs(model: Model, plan: Plan, seed: int) -> dict[str, Array]:
     """
     generator = np.random.default_rng(seed)
     phase = plan.phases[0]
+    model = plan.specialised or model
     found: dict[str, Array] = {}
     for identity in model.program.inputs:
         value = model.program.values[identity]

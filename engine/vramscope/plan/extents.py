@@ -1,0 +1,89 @@
+"""Planning a model that is no decoder at known extents, where shapes decide which branches run.
+
+A branch that an extent chooses has no ceiling that a maximum could prove: a smaller input may take the other
+branch. So such a model is planned for exactly the extents that are given, and the plan says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from vramscope.errors import ModelGraphError, ScenarioError
+from vramscope.graph.expr import Symbol
+from vramscope.graph.specialise import input_symbols, specialise
+from vramscope.plan.symbols import is_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from vramscope.graph.model import Model, Program, Step
+    from vramscope.plan.types import Scenario
+
+
+def exact_extents(program: Program, scenario: Scenario) -> Mapping[str, int] | None:
+    """The extent of every input symbol by the scenario's extents and batch; None where one is open."""
+    return _complete(program, scenario, {})
+
+
+def largest_extents(program: Program, scenario: Scenario) -> Mapping[str, int] | None:
+    """As :func:`exact_extents`, with a symbol's maximum where the scenario gives no extent."""
+    return _complete(program, scenario, scenario.maxima)
+
+
+def _complete(program: Program, scenario: Scenario, maxima: Mapping[str, int]) -> Mapping[str, int] | None:
+    symbols = input_symbols(program)
+    batches = {name: scenario.batch for name in symbols if is_batch(Symbol(name))}
+    known = {**maxima, **batches, **scenario.extents}
+    return {name: known[name] for name in sorted(symbols)} if symbols <= known.keys() else None
+
+
+def inner_scenario(scenario: Scenario, model: Model, specialised: Model) -> Scenario:
+    """The same question to the specialised model, whose inputs have no symbols."""
+    maxima = {
+        name: maximum
+        for name, maximum in scenario.maxima.items()
+        if name not in input_symbols(model.program) and name in specialised.program.minted
+    }
+    return replace(scenario, maxima=maxima, extents={})
+
+
+def model_at(model: Model, extents: Mapping[str, int]) -> Model:
+    """``model`` specialised to these extents.
+
+    Raises:
+        ScenarioError: the graph cannot compute inputs of these extents.
+    """
+    try:
+        return specialise(model, extents)
+    except ModelGraphError as error:
+        where = ", ".join(f"{name} = {extent:,}" for name, extent in extents.items())
+        raise ScenarioError(
+            f"the extents {where}",
+            f"{error.what} cannot compute them: {error.why}",
+            "Give the extents that the model was made for",
+            error.node,
+        ) from error
+
+
+def extents_note(scenario: Scenario, extents: Mapping[str, int]) -> str:
+    """That the plan holds for these extents alone."""
+    where = ", ".join(f"{name} = {extent:,}" for name, extent in extents.items())
+    maxima = [name for name in extents if name in scenario.maxima and name not in scenario.extents]
+    taken = f" (the maxima of {', '.join(maxima)} are taken as extents)" if maxima else ""
+    return f"Which branches run depends on shapes: planned for exactly {where}{taken}"
+
+
+def branch_notes(program: Program) -> Iterator[str]:
+    """A sentence for each If of the main graph whose condition is data."""
+    for step in program.steps[program.constant_steps :]:
+        if step.node.operator == "If" and step.bodies:
+            yield _branch_note(program, step)
+
+
+def _branch_note(program: Program, step: Step) -> str:
+    condition = program.values[step.inputs[0]].name
+    if len(step.bodies) == 1:
+        only = next(iter(step.bodies))
+        return f"{step.node.name} is planned with its {only} alone, for the other cannot run on these extents"
+    return f"{condition!r} is data and decides which branch of {step.node.name} runs: the larger is planned"

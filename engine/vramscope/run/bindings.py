@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vramscope.errors import BindingError
-from vramscope.graph.dtypes import ElementType, numpy_dtype, tensor_bytes
+from vramscope.graph.dtypes import ElementType, is_packed, numpy_dtype, tensor_bytes
+from vramscope.ops.call import Packed
 
 if TYPE_CHECKING:
     from vramscope.devices.base import Buffer
     from vramscope.graph.model import Array
+    from vramscope.ops.call import Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class Binding:
         physical: allocation geometry.
         logical: valid prefix shown as the input; same rank, each extent ≤ physical.
         output_logical: valid prefix written as the output.
-        array: the whole buffer in its physical shape.
+        array: the whole buffer in its physical shape; flat bytes for types whose elements share bytes.
         address: where the buffer starts.
         exposes: whether kernels see the logical prefix; decided when the buffer is bound (semantics 2.6).
         fixed_strides: the physical strides stay while the logical prefix grows.
@@ -71,6 +73,14 @@ class Binding:
     def output_view(self) -> Array:
         """What kernels write."""
         return prefix(self.array, self.output_logical)
+
+    def input_tensor(self) -> Tensor:
+        """What kernels read; elements that share bytes stay packed."""
+        return Packed(self.array, self.dtype, self.physical) if is_packed(self.dtype) else self.input_view()
+
+    def output_tensor(self) -> Tensor:
+        """What kernels write; elements that share bytes stay packed."""
+        return Packed(self.array, self.dtype, self.physical) if is_packed(self.dtype) else self.output_view()
 
     def with_logical(self, logical: tuple[int, ...], output_logical: tuple[int, ...]) -> Binding:
         """The same buffer with another valid prefix.
@@ -115,7 +125,9 @@ def bind(
     need = tensor_bytes(dtype, physical)
     if need > buffer.size:
         raise too_short(input_name or output_name, physical, need, buffer.size)
-    array = buffer.bytes[:need].view(numpy_dtype(dtype)).reshape(physical)
+    array = buffer.bytes[:need]
+    if not is_packed(dtype):
+        array = array.view(numpy_dtype(dtype)).reshape(physical)
     return Binding(input_name, output_name, dtype, physical, physical, physical, array, buffer.address)
 
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import prod
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from vramscope.graph.dtypes import ElementType, is_packed, numpy_dtype
+from vramscope.graph.dtypes import ElementType, is_packed, numpy_dtype, tensor_bytes
+from vramscope.graph.expr import free_symbols
 from vramscope.graph.model import ABSENT, Array, Step
 from vramscope.ops.call import Call, Packed, Tensor
 from vramscope.ops.spec import Kernel, Lifetime
-from vramscope.plan.types import ComponentName, Exact
+from vramscope.plan.types import Bounded, ComponentName, Exact, Refused
 from vramscope.run.bodies import BodyRunner
 from vramscope.run.memory import SessionMemory, site
 
@@ -53,17 +55,35 @@ class BoundProgram:
     leases: list[Buffer] = field(default_factory=list)
 
 
-Bound = Mapping[int, Array]
+Bound = Mapping[int, Tensor]
 """Views of the caller-owned buffers, by value id: inputs to read, outputs to write."""
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What was found out before binding.
+
+    Attributes:
+        lifetimes: of the scratch of each step that needs some, by step index.
+        seeds: shapes of data-dependent values as the last eager run saw them, by value id.
+    """
+
+    lifetimes: Mapping[int, Lifetime] = MappingProxyType({})
+    seeds: Mapping[int, tuple[int, ...]] = MappingProxyType({})
+
+
 def bind_program(
-    index: PlanningIndex, memory: SessionMemory, arena: ArenaPlan, resolver: Resolver, bound: Bound
+    index: PlanningIndex,
+    memory: SessionMemory,
+    arena: ArenaPlan,
+    resolver: Resolver,
+    bound: Bound,
+    prepared: Prepared = Prepared(),
 ) -> BoundProgram:
     """Places every value of the main steps and prepares a launch for each step that computes something."""
     values: dict[int, Tensor] = {**memory.weights, **bound}
     program = BoundProgram((), values, arena)
-    binder = _Binder(index, memory, arena, resolver, values, program)
+    binder = _Binder(index, memory, resolver, program, prepared)
     steps = index.program.steps[index.program.constant_steps :]
     program.launches = tuple(launch for step in steps if (launch := binder.launch(step)) is not None)
     return program
@@ -76,17 +96,17 @@ class _Binder:
         self,
         index: PlanningIndex,
         memory: SessionMemory,
-        arena: ArenaPlan,
         resolver: Resolver,
-        values: dict[int, Tensor],
         program: BoundProgram,
+        prepared: Prepared,
     ) -> None:
         self._index = index
         self._memory = memory
-        self._arena = arena
+        self._arena = program.arena
         self._resolver = resolver
-        self._values = values
+        self._values = program.values
         self._program = program
+        self._prepared = prepared
 
     def launch(self, step: Step) -> Launch | None:
         """The launch of one step; None for a step that only gives bytes another shape."""
@@ -94,6 +114,8 @@ class _Binder:
         if self._is_view(step):
             return None
         placed = [self._place(step, position, value) for position, value in enumerate(step.outputs)]
+        if self._prepared.seeds and decides_shapes(self._index, step):
+            placed = [self._kept(value, item) for value, item in zip(step.outputs, placed, strict=True)]
         late = tuple(
             (position, value)
             for position, value in enumerate(step.inputs)
@@ -119,6 +141,8 @@ class _Binder:
                 continue
             root = self._index.root_of[value]
             shape = self._resolver.shape(value)
+            if value in self._prepared.seeds and not decides_shapes(self._index, step):
+                shape = self._shape(value)
             source = self._values.get(root)
             if root == value or source is None or not isinstance(shape, Exact):
                 return False
@@ -130,14 +154,27 @@ class _Binder:
             return None
         if value in self._values:
             return self._values[value]
-        shape = self._resolver.shape(value)
+        shape = self._shape(value)
         placement = self._arena.placements.get(value)
         item = self._index.program.values[value]
         if placement is None or not isinstance(shape, Exact) or item.is_sequence:
             return None
+        if tensor_bytes(item.dtype, shape.shape) > placement.size:
+            return None
         view = shaped(self._memory.arena_view(placement.offset, placement.size), item.dtype, shape.shape)
         self._values[value] = view
         return view
+
+    def _shape(self, value: int) -> Exact | Bounded | Refused:
+        """The exact shape, else the one that was seen, else what the plan knows."""
+        shape = self._resolver.shape(value)
+        seed = self._prepared.seeds.get(value)
+        return shape if isinstance(shape, Exact) or seed is None else Exact(seed)
+
+    def _kept(self, value: int, placed: Tensor | None) -> Tensor | None:
+        """A step that decides its extents is not told a seeded one: its consumers are."""
+        seeded = value in self._prepared.seeds and not isinstance(self._resolver.shape(value), Exact)
+        return None if seeded else placed
 
     def _types(self, step: Step) -> tuple[ElementType, ...]:
         values = self._index.program.values
@@ -146,6 +183,9 @@ class _Binder:
     def _scratch(self, step: Step) -> Array | None:
         if self._index.specs[step.index].workspace is None:
             return None
+        lifetime = self._prepared.lifetimes.get(step.index)
+        if lifetime is not None and lifetime in self._memory.workspace:
+            return self._memory.workspace[lifetime].bytes
         slots = [self._memory.workspace[item] for item in Lifetime if item in self._memory.workspace]
         return max(slots, key=lambda item: item.size).bytes if slots else None
 
@@ -153,6 +193,19 @@ class _Binder:
         if not step.bodies:
             return None
         return BodyRunner(step, self._program.values, self._memory, self._arena).run
+
+
+def decides_shapes(index: PlanningIndex, step: Step) -> bool:
+    """Whether an extent of an output comes into being here: it is data, not a function of input shapes."""
+    spec, program = index.specs[step.index], index.program
+    if spec.data_dependent or spec.control_flow or spec.sequence:
+        return True
+    shapes = [program.values[value].shape for value in step.outputs if value != ABSENT]
+    symbols = {name for shape in shapes for dim in shape or () for name in free_symbols(dim)}
+    if any(program.minted[name].node == step.node.name for name in symbols & program.minted.keys()):
+        return True
+    known = all(program.values[value].shape is not None for value in step.inputs if value != ABSENT)
+    return None in shapes and (known or bool(spec.host_inputs))
 
 
 def _reshape(source: Tensor, shape: tuple[int, ...]) -> Tensor:

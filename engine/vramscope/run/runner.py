@@ -7,20 +7,30 @@ from __future__ import annotations
 
 import time
 import tracemalloc
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from vramscope.plan.phase import phase_workspace
 from vramscope.plan.sizes import Resolver, symbol_ranges
 from vramscope.plan.types import UNKNOWN, Certainty, Figure, Phase, Plan
 from vramscope.run.events import CancelCheck, Event, EventKind, EventSink, Progress
-from vramscope.run.launch import BoundProgram, bind_program, release_unplanned, run_launch
+from vramscope.run.launch import (
+    BoundProgram,
+    Launch,
+    Prepared,
+    bind_program,
+    release_unplanned,
+    run_launch,
+)
 from vramscope.run.memory import SessionMemory, bind_io, load_weights, reserve, reserve_slot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from vramscope.devices.base import Device
-    from vramscope.graph.model import Array
+    from vramscope.ops.call import Tensor
+    from vramscope.ops.spec import Lifetime
+    from vramscope.plan.arena import ArenaPlan
     from vramscope.plan.planner import Planner
     from vramscope.plan.symbols import PhaseBindings
     from vramscope.run.bindings import Binding
@@ -66,41 +76,71 @@ class Runner:
 
     def bind(self, phase: Phase, shapes: PhaseBindings, bindings: Sequence[Binding]) -> BoundProgram:
         """Binds every launch at these input shapes; offsets are the plan's own."""
-        arena = self.plan.phase(phase).arena
-        resolver = self.resolver(shapes)
-        self._ensure_workspace(resolver)
-        return bind_program(self.planner.index, self.memory, arena, resolver, self._bound(bindings))
+        return self.bind_at(self.plan.phase(phase).arena, self.resolver(shapes), bindings)
 
-    def _ensure_workspace(self, resolver: Resolver) -> None:
-        """An eager step at other shapes than planned may need a larger slot.
+    def bind_at(
+        self,
+        arena: ArenaPlan,
+        resolver: Resolver,
+        bindings: Sequence[Binding],
+        seeds: Mapping[int, tuple[int, ...]] = MappingProxyType({}),
+    ) -> BoundProgram:
+        """Binds every launch at the resolver's shapes into ``arena``.
 
-        It is replaced (semantics 1.11).
+        Args:
+            arena: where values lie; the session's arena buffer holds it.
+            resolver: of the input shapes.
+            bindings: the caller's buffers.
+            seeds: shapes of data-dependent values as the last eager run saw them.
         """
-        need, _ = phase_workspace(self.planner.index, resolver)
+        lifetimes = self._ensure_workspace(resolver)
+        bound = self._bound(bindings)
+        prepared = Prepared(lifetimes, seeds)
+        return bind_program(self.planner.index, self.memory, arena, resolver, bound, prepared)
+
+    def _ensure_workspace(self, resolver: Resolver) -> dict[int, Lifetime]:
+        """An eager step at other shapes than planned may need a larger slot: it is replaced (semantics 1.11).
+
+        Returns the lifetime of each step's scratch.
+        """
+        need, needs = phase_workspace(self.planner.index, resolver)
         for lifetime, size in need.bytes.items():
             if reserve_slot(self.memory, lifetime, size):
                 text = f"the {lifetime.value} slot was replaced: {size:,} bytes, for {need.blame[lifetime]}"
                 self.say(EventKind.ALLOCATE, "workspace", text, size)
+        return {step: item.lifetime for step, item in needs.items()}
 
     def resolver(self, shapes: PhaseBindings) -> Resolver:
         """Resolves values at these input shapes."""
         ranges = symbol_ranges(shapes, self.planner.model.program.minted, frozenset())
         return Resolver(self.planner.index, shapes, ranges)
 
-    def _bound(self, bindings: Sequence[Binding]) -> dict[int, Array]:
+    def _bound(self, bindings: Sequence[Binding]) -> dict[int, Tensor]:
         program = self.planner.model.program
         inputs = {program.values[item].name: item for item in program.inputs}
         outputs = {program.values[item].name: item for item in program.outputs}
-        bound: dict[int, Array] = {}
+        bound: dict[int, Tensor] = {}
         for binding in bindings:
             if binding.input:
-                bound[inputs[binding.input]] = binding.input_view()
+                bound[inputs[binding.input]] = binding.input_tensor()
             if binding.output:
-                bound[outputs[binding.output]] = binding.output_view()
+                bound[outputs[binding.output]] = binding.output_tensor()
         return bound
 
-    def run(self, program: BoundProgram, cancel: CancelCheck, work: StepWork | None = None) -> None:
+    def run(
+        self,
+        program: BoundProgram,
+        cancel: CancelCheck,
+        work: StepWork | None = None,
+        dispatched: Callable[[Launch], None] | None = None,
+    ) -> None:
         """Runs every launch eagerly, and the work around it.
+
+        Args:
+            program: what to run.
+            cancel: checked between nodes.
+            work: what surrounds the program.
+            dispatched: told of every launch once it has run.
 
         Raises:
             CancelledError: between two nodes; the run's outputs are incomplete, the session stays usable.
@@ -112,6 +152,8 @@ class Runner:
                 for launch in program.launches:
                     cancel()
                     run_launch(program, launch, self.memory)
+                    if dispatched is not None:
+                        dispatched(launch)
                 for _, action in work.after if work else ():
                     action()
         finally:

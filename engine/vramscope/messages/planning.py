@@ -97,7 +97,7 @@ class PhaseInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """The plan without its node rows, which follow as table ``nodes`` chunks carrying this ``ticket``."""
+    """The plan without its node rows, which follow as tables ``nodes:PHASE`` carrying this ``ticket``."""
 
     ticket: int
     scenario: ScenarioInfo

@@ -18,6 +18,7 @@ from vramscope.messages.running import OutputInfo, RunModelInfo
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from vramscope.decode.tokenizer import Tokenizer
     from vramscope.decode.types import Sampling
     from vramscope.graph.model import Model
     from vramscope.messages.columns import TableChunk
@@ -48,6 +49,7 @@ class Engine:
         self._plan: Plan | None = None
         self._plan_info: PlanInfo | None = None
         self._generation: Generation | None = None
+        self._tokenizer: Tokenizer | None = None
         self._tickets = 0
 
     @property
@@ -86,7 +88,7 @@ class Engine:
         info = model_info(model)
         self.close()
         self._planner, self._info = Planner(model), info
-        self._plan = self._plan_info = None
+        self._plan = self._plan_info = self._tokenizer = None
         return info
 
     def _path(self, params: OpenParams, listener: Listener) -> Path:
@@ -134,7 +136,6 @@ class Engine:
 
     def prefill(self, params: PrefillParams, listener: Listener) -> RunInfo:
         """Starts a generation; loads the weights unless the same plan is loaded already."""
-        from vramscope.decode.tokenizer import load_tokenizer
         from vramscope.server.convert import scenario_of
         from vramscope.server.generation import prompt_tokens, sampling_of
 
@@ -143,23 +144,32 @@ class Engine:
                 f"{self.model.path.name}", "it is no decoder: it has no tokens in and no logits out",
                 "Run it on inputs instead (run_model)",
             )  # fmt: skip
-        tokenizer = load_tokenizer(self.model.folder)
-        tokens = prompt_tokens(params, self.model, tokenizer)
+        tokens = prompt_tokens(params, self.model, self._load_tokenizer())
+        listener.cancel()
         scenario = scenario_of(params.scenario)
         if len(tokens) > scenario.prompt:
             scenario = replace(scenario, prompt=len(tokens))
-        generation = self._generation_for(self._plan_for(scenario), sampling_of(params.sampling), listener)
+        plan = self._plan_for(scenario)
+        listener.cancel()
+        generation = self._generation_for(plan, sampling_of(params.sampling), listener)
         return generation.prefill(tokens, listener)
 
-    def _generation_for(self, plan: Plan, sampling: Sampling, listener: Listener) -> Generation:
+    def _load_tokenizer(self) -> Tokenizer | None:
+        """The open model's tokenizer, read once."""
         from vramscope.decode.tokenizer import load_tokenizer
+
+        if self._tokenizer is None:
+            self._tokenizer = load_tokenizer(self.model.folder)
+        return self._tokenizer
+
+    def _generation_for(self, plan: Plan, sampling: Sampling, listener: Listener) -> Generation:
         from vramscope.server.generation import Generation
 
         held = self._generation
         if held is not None and held.plan.scenario == plan.scenario and held.sampling == sampling:
             return held
         self._release()
-        generation = Generation(self.model, plan, sampling, load_tokenizer(self.model.folder))
+        generation = Generation(self.model, plan, sampling, self._load_tokenizer())
         try:
             generation.load(listener)
         except BaseException:

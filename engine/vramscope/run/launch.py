@@ -68,8 +68,8 @@ class Prepared:
         seeds: shapes of data-dependent values as the last eager run saw them, by value id.
     """
 
-    lifetimes: Mapping[int, Lifetime] = MappingProxyType({})
-    seeds: Mapping[int, tuple[int, ...]] = MappingProxyType({})
+    lifetimes: Mapping[int, Lifetime] = field(default_factory=lambda: MappingProxyType({}))
+    seeds: Mapping[int, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
 
 def bind_program(

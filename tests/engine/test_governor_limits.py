@@ -1,0 +1,310 @@
+"""How tiers are limited, what lowering a limit costs, and the weight budget and its paging (G-04)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+import pytest
+
+from vramscope.devices.governor import Governor
+from vramscope.devices.governor_limits import (
+    Auto,
+    Breakdown,
+    Bytes,
+    Fraction,
+    KvBudget,
+    KvClaim,
+    Limit,
+    SequenceState,
+    TierSnapshot,
+    breakdown,
+    change_limit,
+    engine_limits,
+    kv_budget,
+    resolve_limit,
+    snapshot,
+)
+from vramscope.devices.governor_types import Authority, Holder, KvCache, Reclaim, Role, Tier, Weights
+from vramscope.devices.governor_weights import (
+    PageIn,
+    PagingCounts,
+    WeightBudget,
+    WeightResidency,
+    least_workable_budget,
+    require_workable,
+)
+from vramscope.errors import InvalidRequestError, OutOfBudgetError, TierExhaustedError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+DEVICE, HOST, DISK = Tier.DEVICE, Tier.HOST, Tier.DISK
+
+
+@pytest.mark.parametrize(
+    ("limit", "tier", "capacity", "expected"),
+    [
+        (Auto(), DEVICE, 1000, 900),
+        (Auto(), HOST, 1003, 250),
+        (Auto(), DISK, 10**12, 0),
+        (Auto(), DISK, None, 0),
+        (Auto(), DEVICE, None, None),
+        (Auto(), HOST, None, None),
+        (Bytes(7), HOST, None, 7),
+        (Bytes(0), DEVICE, 5, 0),
+        (Fraction(0.9), DEVICE, 10**18, 9 * 10**17),
+        (Fraction(0.3), DEVICE, 10**18 + 9, 3 * 10**17 + 2),
+        (Fraction(1), DEVICE, 11, 11),
+        (Fraction(0.0), DEVICE, 11, 0),
+    ],
+)
+def test_a_stated_limit_comes_to_exact_bytes(
+    limit: Limit, tier: Tier, capacity: int | None, expected: int | None
+) -> None:
+    assert resolve_limit(limit, tier, capacity) == expected
+
+
+@pytest.mark.parametrize(
+    ("limit", "capacity"),
+    [
+        (Fraction(0.5), None),
+        (Fraction(-0.1), 100),
+        (Fraction(1.01), 100),
+        (Fraction(float("nan")), 100),
+        (Fraction(float("inf")), 100),
+        (Bytes(-1), 100),
+        (Bytes(2**63), 100),
+        (Auto(), -5),
+    ],
+)
+def test_a_share_of_the_unknown_and_numbers_out_of_range_are_refused(
+    limit: Limit, capacity: int | None
+) -> None:
+    with pytest.raises(InvalidRequestError):
+        resolve_limit(limit, DEVICE, capacity)
+
+
+def test_unknown_capacity_is_shown_as_unknown() -> None:
+    governor = Governor(engine_limits({HOST: Bytes(50)}, {DEVICE: None, HOST: 10}))
+    governor.reserve(DEVICE, 5, KvCache(), governor.kv_cache)
+    governor.record_committed(HOST, 60, Weights(), governor.other)
+    assert snapshot(governor) == (
+        TierSnapshot(DEVICE, 5, None, None, 0),
+        TierSnapshot(HOST, 60, 50, 0, 10),
+        TierSnapshot(DISK, 0, 0, 0, 0),
+    )
+
+
+def test_the_breakdown_names_what_nobody_measured() -> None:
+    governor = Governor({})
+    assert breakdown(governor) == Breakdown(None)
+    assert Breakdown(None).unmeasured == ("weights", "activations", "runtime_overhead")
+    governor.reserve(DEVICE, 5, Weights(), governor.other)
+    governor.reserve(DEVICE, 6, Weights(), governor.other)
+    governor.reserve(DEVICE, 99, KvCache(), governor.kv_cache)
+    governor.reserve(HOST, 99, Weights(), governor.other)
+    known = breakdown(governor, activations=3)
+    assert (known.weights, known.unmeasured, known.known_bytes) == (11, ("runtime_overhead",), 14)
+
+
+@pytest.mark.parametrize(
+    ("limit", "reservation", "expected"),
+    [
+        (100, 20, KvBudget(20, reservation_applied=True)),
+        (90, 20, KvBudget(10, reservation_applied=True)),
+        (89, 20, KvBudget(29, reservation_applied=False)),
+        (50, 20, KvBudget(0, reservation_applied=False)),
+        (None, 20, KvBudget(None, reservation_applied=True)),
+    ],
+)
+def test_a_reservation_gives_way_to_one_kv_page(
+    limit: int | None, reservation: int, expected: KvBudget
+) -> None:
+    assert kv_budget(limit, weights=60, reservation=reservation, page=10) == expected
+
+
+def claims(**sizes: int) -> list[KvClaim]:
+    """A claim for each state by its lower-case name, interactive first."""
+    return [KvClaim(name, SequenceState[name.upper()], size) for name, size in reversed(sizes.items())]
+
+
+def test_a_lower_limit_tells_the_overage_and_who_goes_first() -> None:
+    governor = Governor({DEVICE: 100})
+    governor.reserve(DEVICE, 100, KvCache(), governor.kv_cache)
+    held = claims(background=10, paused=20, running=30, interactive=40)
+    change = change_limit(governor, DEVICE, Bytes(75), None, held)
+    assert (change.limit, change.overage, change.uncovered) == (75, 25, 0)
+    assert [claim.sequence for claim in change.order] == ["background", "paused", "running", "interactive"]
+    assert [claim.sequence for claim in change.needed] == ["background", "paused"]
+    assert governor.used(DEVICE) == 100
+    assert change_limit(governor, DEVICE, Bytes(0), None, claims(paused=20)).uncovered == 80
+    assert change_limit(governor, DEVICE, Fraction(0.5), 200, held).needed == ()
+
+
+def test_a_refused_limit_leaves_the_old_one() -> None:
+    governor = Governor({DEVICE: 100})
+    with pytest.raises(InvalidRequestError):
+        change_limit(governor, DEVICE, Fraction(0.5), None)
+    assert governor.limit(DEVICE) == 100
+
+
+def test_within_one_state_the_largest_goes_first() -> None:
+    states = SequenceState.PAUSED
+    governor = Governor({DEVICE: 0})
+    held = [KvClaim("b", states, 5), KvClaim("a", states, 5), KvClaim("c", states, 6)]
+    order = change_limit(governor, DEVICE, Bytes(0), None, held).order
+    assert [claim.sequence for claim in order] == ["c", "a", "b"]
+
+
+def test_g04_a_governed_budget_is_visible_to_others_and_not_reserved_twice() -> None:
+    governor = Governor({DEVICE: 100})
+    budget = WeightBudget(40)
+    assert (budget.set_ungoverned(60), budget.governed) == (60, False)
+    lease = budget.adopt(governor, governor.other)
+    assert (lease.size, governor.available(DEVICE), budget.governed) == (60, 40, True)
+    assert budget.adopt(governor, governor.other) is lease
+    assert governor.used(DEVICE) == 60
+    with pytest.raises(TierExhaustedError):
+        governor.reserve(DEVICE, 41, KvCache(), governor.kv_cache)
+    assert (budget.set_ungoverned(10), budget.size, governor.used(DEVICE)) == (60, 60, 60)
+
+
+def test_g04_a_refused_adoption_leaves_the_budget() -> None:
+    governor = Governor({DEVICE: 59})
+    budget = WeightBudget(60)
+    with pytest.raises(TierExhaustedError):
+        budget.adopt(governor, governor.other)
+    assert (budget.size, budget.governed, governor.used(DEVICE)) == (60, False, 0)
+    assert budget.release() == 0
+
+
+def test_g04_a_foreign_authority_is_rejected_until_the_first_lets_go() -> None:
+    first, second = Governor({}, "first"), Governor({}, "second")
+    budget = WeightBudget(60)
+    budget.adopt(first, first.other)
+    with pytest.raises(InvalidRequestError, match="first governs it, not second"):
+        budget.adopt(second, second.other)
+    assert (budget.release(), budget.governed, budget.size, second.used(DEVICE)) == (60, False, 60, 0)
+    budget.adopt(second, second.other)
+    assert (first.used(DEVICE), second.used(DEVICE)) == (0, 60)
+
+
+@pytest.mark.parametrize("size", [0, -1, 2**63, True, 0.5])
+def test_g04_a_zero_or_garbage_budget_is_rejected(size: int) -> None:
+    for make in (WeightBudget, WeightResidency, WeightBudget(5).set_ungoverned):
+        with pytest.raises(InvalidRequestError):
+            make(size)
+
+
+def test_g04_a_weight_larger_than_the_budget_is_streamed_and_evicts_nobody() -> None:
+    residency = WeightResidency(100)
+    for name in ("a", "b"):
+        assert residency.use(name, 40) == PageIn(name)
+    for _ in range(3):
+        assert residency.use("huge", 101) == PageIn("huge", streamed=True)
+        assert residency.use("a", 40).hit
+    assert (residency.resident, residency.used, residency.budget) == ({"b": 40, "a": 40}, 80, 100)
+    assert residency.counts == PagingCounts(
+        hits=3, page_ins=2, page_in_bytes=80, streamed=3, streamed_bytes=303
+    )
+
+
+def test_g04_a_cycle_longer_than_the_budget_still_hits() -> None:
+    residency = WeightResidency(100)
+    names = [f"w{number}" for number in range(6)]
+    for _ in range(10):
+        for name in names:
+            residency.use(name, 25)
+    counts = residency.counts
+    assert counts.hits + counts.page_ins == 60
+    assert counts.hits >= 9 * 3
+    assert counts.evictions == counts.page_ins - 4
+
+
+def test_a_pinned_weight_is_not_evicted_for_its_neighbour() -> None:
+    residency = WeightResidency(100)
+    residency.use("a", 60)
+    residency.use("b", 40)
+    assert residency.use("c", 60, pinned=("b",)) == PageIn("c", evict=("a",))
+    assert residency.use("d", 50, pinned=("b", "c")) == PageIn("d", streamed=True)
+    assert residency.resident == {"b": 40, "c": 60}
+
+
+def test_the_least_workable_budget_is_that_of_the_greediest_step() -> None:
+    steps = [{"a": 10}, {"a": 10, "b": 25}, {}]
+    assert (least_workable_budget(steps), least_workable_budget([])) == (35, 0)
+    require_workable(35, steps)
+    with pytest.raises(OutOfBudgetError, match="at least 35 bytes") as refusal:
+        require_workable(34, steps)
+    assert (refusal.value.requested, refusal.value.available) == (35, 34)
+
+
+@dataclass
+class ForeignLease:
+    """A lease as somebody else might write it."""
+
+    holder: Holder
+    size: int
+
+    def grow(self, extra: int) -> None:
+        self.size += extra
+
+    def shrink(self, size: int) -> int:
+        self.size -= size
+        return size
+
+    def close(self) -> int:
+        size, self.size = self.size, 0
+        return size
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@dataclass
+class ForeignGovernor:
+    """A third party's governor: only the interface is shared."""
+
+    authority: Authority = field(default_factory=lambda: Authority("somebody else"))
+    limit: int | None = 100
+    leases: list[ForeignLease] = field(default_factory=list)
+
+    def issue_holder(self, name: str, *, reclaim: Reclaim | None = None, priority: int = 0) -> Holder:
+        return Holder(1, name, self.authority)
+
+    def reserve(self, tier: Tier, size: int, role: Role, holder: Holder) -> ForeignLease:
+        if size > (self.available(tier) or 0):
+            raise TierExhaustedError("bytes", "full", requested=size)
+        return self.record_committed(tier, size, role, holder)
+
+    def record_committed(self, tier: Tier, size: int, role: Role, holder: Holder) -> ForeignLease:
+        self.leases.append(ForeignLease(holder, size))
+        return self.leases[-1]
+
+    def set_limit(self, tier: Tier, limit: int | None) -> None:
+        self.limit = limit
+
+    def available(self, tier: Tier) -> int | None:
+        return (self.limit or 0) - sum(lease.size for lease in self.leases)
+
+    def oversubscribed_bytes(self, tier: Tier) -> int:
+        return max(-(self.available(tier) or 0), 0)
+
+
+def test_g03_a_third_party_s_governor_works_through_the_interface() -> None:
+    governor, budget = ForeignGovernor(), WeightBudget(70)
+    holder = governor.issue_holder("weights")
+    lease = budget.adopt(governor, holder)
+    assert (governor.available(DEVICE), lease.size) == (30, 70)
+    assert budget.adopt(governor, holder) is lease
+    with pytest.raises(InvalidRequestError, match="somebody else"):
+        budget.adopt(Governor({}), holder)
+    with pytest.raises(TierExhaustedError):
+        WeightBudget(31).adopt(governor, holder)
+    assert (budget.release(), governor.available(DEVICE)) == (70, 100)

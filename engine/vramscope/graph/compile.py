@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
 from vramscope.graph.attributes import attribute_values, constant_source
+from vramscope.graph.dtypes import bit_width
 from vramscope.graph.expr import free_symbols
 from vramscope.graph.model import ABSENT, Minted, Node, Program, Step, Value, ValueKind
 from vramscope.graph.scopes import NodeNames, scope_of
@@ -16,7 +18,7 @@ from vramscope.graph.sources import element_type
 from vramscope.graph.walk import bodies_of, domain_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from vramscope.graph.expr import Shape
     from vramscope.graph.external import ExternalFiles
@@ -178,26 +180,83 @@ def _describe(node: ir.Node, shared: Compilation) -> Node:
 
 
 def _constants_first(builder: _Builder) -> tuple[list[Step], int]:
-    """Steps that depend on weights alone, moved to the front; their number."""
+    """Steps that depend on weights alone, moved to the front; their number.
+
+    One whose results are larger than what it reads (a 4-bit weight made float) is not computed ahead: it runs
+    every time, right before it is needed, so that the small form is what stays in memory.
+    """
     constant = set(builder.weights)
     ahead: list[Step] = []
     later: list[Step] = []
+    expanding: dict[int, Step] = {}
+    weight_only = set(constant)
     for step in builder.steps:
-        if is_constant(step, constant):
+        if is_constant(step, constant) and not expands(step, builder.values):
             constant.update(step.outputs)
             ahead.append(step)
+        elif is_constant(step, weight_only | constant):
+            expanding.update(dict.fromkeys(step.outputs, step))
         else:
             later.append(step)
-    ordered = [*ahead, *later]
+            continue
+        weight_only.update(step.outputs)
+    ordered = [*ahead, *_before_use(later, expanding)]
     return [
         Step(index, step.node, step.inputs, step.outputs, step.bodies) for index, step in enumerate(ordered)
     ], len(ahead)
 
 
+def _before_use(steps: list[Step], expanding: Mapping[int, Step]) -> list[Step]:
+    """``steps`` with each expanding one in front of its first reader."""
+    ordered: list[Step] = []
+    emitted: set[int] = set()
+
+    def emit(values: Iterable[int]) -> None:
+        for value in values:
+            step = expanding.get(value)
+            if step is not None and step.index not in emitted:
+                emitted.add(step.index)
+                emit(_reads(step))
+                ordered.append(step)
+
+    for step in steps:
+        emit(sorted(_reads(step)))
+        ordered.append(step)
+    emit(sorted(expanding))
+    return ordered
+
+
+def expands(step: Step, values: Sequence[Value]) -> bool:
+    """Whether the results take more bytes than all that the step reads, and more than a trifle.
+
+    A dequantised weight is no trifle at any size: there is one for each product of the model.
+    """
+    made = sum(_static_bytes(values[value]) for value in step.outputs if value != ABSENT)
+    read = sum(_static_bytes(values[value]) for value in _reads(step))
+    trifle = 0 if step.node.operator == "DequantizeLinear" else FOLDED_LIMIT
+    return made > max(read, trifle)
+
+
+FOLDED_LIMIT = 64 * 1024
+"""Results of at most this many bytes are always computed ahead: shape arithmetic and small tables."""
+
+
+def _static_bytes(value: Value) -> int:
+    """Bytes of a value with a known shape; 0 of any other."""
+    extents = [dim for dim in value.shape or () if isinstance(dim, int)]
+    if value.shape is None or len(extents) < len(value.shape) or min(extents, default=0) < 0:
+        return 0
+    return (prod(extents) * bit_width(value.dtype) + 7) // 8
+
+
+def _reads(step: Step) -> set[int]:
+    captured = {outside for body in step.bodies.values() for outside in body.captures.values()}
+    return ({*step.inputs} | captured) - {ABSENT}
+
+
 def is_constant(step: Step, constant: set[int]) -> bool:
     """Whether ``step`` gives the same result in every run: its inputs and captures all do."""
-    reads = {*step.inputs, *(outside for body in step.bodies.values() for outside in body.captures.values())}
-    return reads - {ABSENT} <= constant and not _draws(step)
+    return _reads(step) <= constant and not _draws(step)
 
 
 def _draws(step: Step) -> bool:

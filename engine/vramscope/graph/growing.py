@@ -5,26 +5,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from vramscope.graph.expr import Apply, free_symbols
+from vramscope.graph.capacity import CACHES
+from vramscope.graph.expr import Apply, Symbol, free_symbols
 from vramscope.graph.links import link
 from vramscope.graph.masks import freeze_refusal
 from vramscope.graph.model import ABSENT, Feed, KvForm
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from vramscope.graph.expr import Dim, Shape
     from vramscope.graph.model import DecoderContract, Program, Step, Value
 
 _CACHE_NAME = re.compile(r"past|present")
-_SEEDS: Mapping[tuple[str, str], tuple[tuple[int, ...], tuple[int, ...]]] = {
-    ("com.microsoft", "GroupQueryAttention"): ((3, 4), (1, 2)),
-    ("", "Attention"): ((4, 5), (1, 2)),
-    ("pkg.nxrt", "IndexShare"): ((3, 4), (1, 2)),
-    ("pkg.nxrt", "CompressedSparseAttention"): ((), (1, 3)),
-}
-"""Operator: inputs and outputs whose penultimate axis counts positions."""
-
 _BROADCASTING = frozenset(
     {
         "Add",
@@ -53,7 +46,11 @@ _BROADCASTING = frozenset(
 
 
 def growing_symbols(
-    program: Program, contract: DecoderContract | None, pinned: frozenset[str] = frozenset()
+    program: Program,
+    contract: DecoderContract | None,
+    pinned: frozenset[str] = frozenset(),
+    *,
+    fail_safe: bool = True,
 ) -> frozenset[str]:
     """Symbols whose extent changes from one decode step to the next.
 
@@ -65,12 +62,13 @@ def growing_symbols(
         program: the main graph.
         contract: its decoder contract, whose token extents are no growth; None for any other graph.
         pinned: symbols that the session holds at a fixed capacity.
+        fail_safe: a symbol whose origin nothing records grows too; False: only what is known to grow.
     """
     fed = _fed_symbols(program, contract)
     growing = frozenset([*_seeds(program, fed), *_mask_widths(program, contract, fed)]) - pinned
     links = tuple(_unified(program, fed))
     while True:
-        wider = growing | _derived(program, growing) | _linked(links, growing)
+        wider = growing | _derived(program, growing, fail_safe=fail_safe) | _linked(links, growing)
         wider -= pinned
         if wider == growing:
             return growing
@@ -125,18 +123,32 @@ def _positions(shape: Shape | None, fed: frozenset[str]) -> frozenset[str]:
     return free_symbols(shape[-2]) - fed if shape is not None and len(shape) >= 2 else frozenset()
 
 
-def _seeds(program: Program, fed: frozenset[str]) -> Iterator[str]:
+def _seeds(program: Program, fed: frozenset[str]) -> frozenset[str]:
+    """Symbols of the position axes of caches.
+
+    An axis such as ``past + tokens`` adds nothing where ``past`` is one already: the tokens do not grow.
+    """
+    shapes = [program.values[value].shape for value in _caches(program)]
+    axes = [shape[-2] for shape in shapes if shape is not None and len(shape) >= 2]
+    axes += list(_last_axes(program))
+    plain = frozenset(dim.name for dim in axes if isinstance(dim, Symbol)) - fed
+    sums = [free_symbols(dim) - fed for dim in axes if isinstance(dim, Apply)]
+    return plain.union(*(found for found in sums if not found & plain))
+
+
+def _caches(program: Program) -> Iterator[int]:
     for step in program.steps:
-        inputs, outputs = _SEEDS.get((step.node.domain, step.node.operator), ((), ()))
-        values = [*_picked(step.inputs, inputs), *_picked(step.outputs, outputs)]
-        for value in values:
-            yield from _positions(program.values[value].shape, fed)
-        if step.node.operator == "CompressedSparseAttention":
-            for picked in _picked(step.outputs, (5,)):
-                yield from free_symbols((program.values[picked].shape or (0,))[-1])
+        inputs, outputs = CACHES.get((step.node.domain, step.node.operator), ((), ()))
+        yield from (*_picked(step.inputs, inputs), *_picked(step.outputs, outputs))
     for item in _interface(program):
         if _CACHE_NAME.match(item.name) and len(item.shape or ()) == 4:
-            yield from _positions(item.shape, fed)
+            yield item.id
+
+
+def _last_axes(program: Program) -> Iterator[Dim]:
+    for step in program.steps:
+        if step.node.operator == "CompressedSparseAttention":
+            yield from ((program.values[item].shape or (0,))[-1] for item in _picked(step.outputs, (5,)))
 
 
 def _mask_widths(program: Program, contract: DecoderContract | None, fed: frozenset[str]) -> Iterator[str]:
@@ -154,10 +166,12 @@ def _picked(values: tuple[int, ...], indices: tuple[int, ...]) -> Iterator[int]:
 def _unified(program: Program, fed: frozenset[str]) -> Iterator[frozenset[str]]:
     """Sets of symbols that some node's broadcasting makes equal in extent."""
     for step in program.steps:
-        if step.node.domain or step.node.operator not in _BROADCASTING:
+        if step.node.domain or step.node.operator not in (*_BROADCASTING, "MatMul"):
             continue
         shapes = [program.values[value].shape or () for value in step.inputs if value != ABSENT]
-        for axis in range(1, max((len(shape) for shape in shapes), default=0) + 1):
+        for axis in range(
+            3 if step.node.operator == "MatMul" else 1, max((len(shape) for shape in shapes), default=0) + 1
+        ):
             dims = {
                 shape[-axis] for shape in shapes if len(shape) >= axis and not isinstance(shape[-axis], int)
             }
@@ -173,13 +187,13 @@ def _linked(links: tuple[frozenset[str], ...], growing: frozenset[str]) -> froze
     return frozenset().union(*(link for link in links if link & growing))
 
 
-def _derived(program: Program, growing: frozenset[str]) -> frozenset[str]:
+def _derived(program: Program, growing: frozenset[str], *, fail_safe: bool) -> frozenset[str]:
     """Minted symbols whose node reads a growing shape, whose ceiling grows, or whose origin is unknown."""
     sources = dict(_steps_by_name(program))
     found: set[str] = set()
     for symbol, minted in program.minted.items():
         if minted.node not in sources:
-            found.add(symbol)
+            found.update([symbol] if fail_safe else [])
             continue
         owner, step = sources[minted.node]
         shapes = [owner.values[value].shape for value in step.inputs if value != ABSENT]

@@ -5,7 +5,7 @@ Branches that are decided stand in the place of their If: their nodes join the g
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,13 +47,12 @@ class Rebuilt:
 
 @dataclass(slots=True)
 class _Work:
-    """What all graphs of one rebuilding share; ``held`` maps a weight's identity to what it stands for."""
+    """What all graphs of one rebuilding share."""
 
     extents: Mapping[str, int]
     choices: Choices
     sources: dict[int, WeightSource] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
-    held: dict[str, WeightSource] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -173,10 +172,6 @@ def _fresh(value: Value, work: _Work) -> str:
 
 
 def _weight(value: Value, source: WeightSource, scope: _Scope, work: _Work) -> ir.Value:
-    """An initializer. Two branches may use one name for different bytes, so identities are told apart."""
-    identity, number = source.identity, 2
-    while work.held.setdefault(identity, source) != source:
-        identity, number = f"{source.identity}#{number}", number + 1
     made = ir.Value(
         name=_fresh(value, work),
         type=ir.TensorType(ir.DataType(int(source.dtype))),
@@ -184,7 +179,7 @@ def _weight(value: Value, source: WeightSource, scope: _Scope, work: _Work) -> i
     )
     if source.size <= visible_bytes(source.dtype) and not is_packed(source.dtype):
         made.const_value = ir.Tensor(read_weight(source), name=made.name)
-    work.sources[id(made)] = source if identity == source.identity else replace(source, identity=identity)
+    work.sources[id(made)] = source
     scope.weights.append(made)
     return made
 

@@ -89,14 +89,19 @@ def inline_source(
         why = f"it holds {len(content):,} bytes, {dtype.name} {list(shape)} needs {size:,}"
         raise ModelFileError(f"weight {name!r}", why, "Export the model again")
     digest = hashlib.sha256(content).hexdigest() if content else ""
-    return WeightSource(dtype, shape, size, f"inline:{name}", inline=content, digest=digest)
+    return WeightSource(dtype, shape, size, _identity(name, digest), inline=content, digest=digest)
+
+
+def _identity(name: str, digest: str) -> str:
+    """Two branches of an If may use one name for different bytes, so the bytes are part of the identity."""
+    return f"inline:{name}:{digest[:16]}"
 
 
 def _text(name: str, tensor: ir.TensorProtocol, shape: tuple[int, ...]) -> WeightSource:
     items = [_decoded(item) for item in np.asarray(tensor.numpy(), dtype=object).reshape(-1)]
     content = json.dumps(items).encode()
     digest = hashlib.sha256(content).hexdigest()
-    return WeightSource(ElementType.STRING, shape, 0, f"inline:{name}", inline=content, digest=digest)
+    return WeightSource(ElementType.STRING, shape, 0, _identity(name, digest), inline=content, digest=digest)
 
 
 def _decoded(item: object) -> str:

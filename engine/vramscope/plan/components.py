@@ -43,6 +43,9 @@ def plan_components(
         for value in phase.arena.placements
         if value >= 0
     )
+    bodies = {name: item for phase in phases for name, item in phase.bodies.items()}
+    bounded = bounded or any(item.bounded or item.missing for item in bodies.values())
+    gaps = [name for name, item in bodies.items() if item.missing]
     arena = max(phase.arena.bytes for phase in phases)
     scratch = slot_bytes([phase.workspace for phase in phases])
     largest = max(phases, key=lambda phase: phase.arena.bytes)
@@ -57,7 +60,8 @@ def plan_components(
         Component(
             ComponentName.ACTIVATIONS,
             UNKNOWN if unknown else Figure.of(arena, bounded=bounded),
-            f"arena of the {largest.phase.value} phase",
+            f"arena of the {largest.phase.value} phase"
+            + (f", without all that runs inside {', '.join(gaps)}" if gaps else ""),
         ),
         Component(
             ComponentName.WORKSPACE,

@@ -6,11 +6,9 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from vramscope.graph.dtypes import tensor_bytes
-from vramscope.graph.expr import Dim, evaluate
-from vramscope.graph.model import ABSENT, Program, Step
 from vramscope.ops.spec import NO_WORKSPACE
-from vramscope.plan.arena import ArenaPlan, Owner, align, plan_arena
+from vramscope.plan.arena import ArenaPlan, Owner, plan_arena
+from vramscope.plan.bodies import BodyRegion, body_regions, region_owners
 from vramscope.plan.types import (
     OWN_RUNTIME,
     UNKNOWN,
@@ -27,29 +25,22 @@ from vramscope.plan.workspace import merge, nested_requirements, requirements
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from vramscope.graph.model import Step
     from vramscope.ops.spec import WorkspaceRequirement
     from vramscope.plan.index import PlanningIndex, StepFacts
     from vramscope.plan.sizes import Resolver
     from vramscope.plan.symbols import PhaseBindings
 
-BODY_ALIGNMENT = 64
-"""Values of a control-flow body are laid one after the other at this alignment."""
-
-
-def body_key(step: int) -> int:
-    """The arena key of the region in which a step's bodies keep their values (never a value id)."""
-    return -2 - step
-
 
 def phase_owners(
-    index: PlanningIndex, resolver: Resolver, symbols: Mapping[str, int]
+    index: PlanningIndex, resolver: Resolver, bodies: Mapping[int, BodyRegion]
 ) -> tuple[Sequence[Owner], dict[int, int]]:
     """Who needs arena memory in one phase, in order of definition, and the bytes of each.
 
     Values that cannot be sized are left out: they are refusals of the plan.
     """
     sizes: dict[int, int] = {}
-    regions = _body_regions(index, symbols, sizes)
+    regions = region_owners(bodies, sizes)
     size_of = resolver.size
     refused = False
     for owner in index.owners:
@@ -62,43 +53,6 @@ def phase_owners(
     if refused:
         owners = [owner for owner in owners if owner.value in sizes]
     return (sorted((*owners, *regions), key=lambda owner: owner.first) if regions else owners), sizes
-
-
-def _body_regions(index: PlanningIndex, symbols: Mapping[str, int], sizes: dict[int, int]) -> list[Owner]:
-    regions: list[Owner] = []
-    for step in index.main_steps:
-        if step.bodies and index.specs[step.index].control_flow and step.node.operator == "If":
-            size = max((_body_bytes(body, symbols) or 0 for body in step.bodies.values()), default=0)
-            if size:
-                sizes[body_key(step.index)] = size
-                regions.append(Owner(body_key(step.index), step.index, step.index))
-    return regions
-
-
-def _body_bytes(body: Program, symbols: Mapping[str, int]) -> int | None:
-    """Bytes of every value a body computes, one after the other; None when one has no exact shape."""
-    total = 0
-    for step in body.steps:
-        for value in step.outputs:
-            if value == ABSENT:
-                continue
-            shape = _exact(body.values[value].shape, symbols)
-            if shape is None or body.values[value].is_sequence:
-                return None
-            total += align(tensor_bytes(body.values[value].dtype, shape), BODY_ALIGNMENT)
-        nested = [_body_bytes(inner, symbols) for inner in step.bodies.values()]
-        if None in nested:
-            return None
-        total += max((size for size in nested if size is not None), default=0)
-    return total
-
-
-def _exact(shape: tuple[Dim, ...] | None, symbols: Mapping[str, int]) -> tuple[int, ...] | None:
-    if shape is None:
-        return None
-    extents = [evaluate(dim, symbols) for dim in shape]
-    found = tuple(extent for extent in extents if extent is not None)
-    return found if len(found) == len(extents) else None
 
 
 def phase_workspace(
@@ -117,7 +71,8 @@ def plan_phase(
 ) -> PhasePlan:
     """Everything about one phase."""
     program = index.program
-    owners, sizes = phase_owners(index, resolver, bindings.symbols)
+    bodies = body_regions(index, resolver)
+    owners, sizes = phase_owners(index, resolver, bodies)
     arena = plan_arena(owners, sizes, index.root_of)
     workspace, needs = phase_workspace(index, resolver, runtime)
     shapes = resolver.shapes()
@@ -134,6 +89,7 @@ def plan_phase(
         workspace=workspace,
         nodes=rows,
         refusals=tuple(_refusals(index, shapes)),
+        bodies=MappingProxyType({program.steps[step].node.name: item for step, item in bodies.items()}),
     )
 
 

@@ -15,6 +15,7 @@ from vramscope.graph.growing import growing_symbols
 from vramscope.graph.specialise import depends_on_shapes
 from vramscope.plan.arena import arena_bytes
 from vramscope.plan.axes import axis_rows
+from vramscope.plan.bodies import body_notes, body_regions
 from vramscope.plan.cards import find_card
 from vramscope.plan.checks import check_scenario, idle_maxima
 from vramscope.plan.components import plan_components, total_of
@@ -113,11 +114,11 @@ class Planner:
         """
         check_scenario(scenario, self.index.mentions.keys())
         exact = exact_extents(self.model.program, scenario) if self._branching else None
-        if exact is not None:
+        if exact:
             return self._plan_at(scenario, exact)
         plan = self.part(scenario)
         largest = largest_extents(self.model.program, scenario) if self._branching else None
-        return plan if largest is None or not plan.refusals else self._plan_at(scenario, largest)
+        return self._plan_at(scenario, largest) if largest and plan.refusals else plan
 
     def _plan_at(self, scenario: Scenario, extents: Mapping[str, int]) -> Plan:
         """The plan of the model at these extents, with the axes of the model as it was opened."""
@@ -173,7 +174,7 @@ class Planner:
                 scenario, context, components, total, available, limits, tuple(phases), self._maker(rows)
             ),
             axes=axis_rows(self.index, list(zip(bindings, ranges, strict=True)), self.model.program.minted),
-            notes=self._notes(scenario, bindings),
+            notes=(*self._notes(scenario, bindings), *body_notes(phases)),
         )
 
     def total_bytes(self, scenario: Scenario) -> int | None:
@@ -207,7 +208,7 @@ class Planner:
     def _phase_bytes(self, bindings: PhaseBindings, scenario: Scenario) -> _PhaseBytes:
         found = symbol_ranges(bindings, self.model.program.minted, self.growing)
         resolver = Resolver(self.index, bindings, found)
-        owners, sizes = phase_owners(self.index, resolver, bindings.symbols)
+        owners, sizes = phase_owners(self.index, resolver, body_regions(self.index, resolver))
         workspace, _ = phase_workspace(self.index, resolver, scenario.runtime)
         io_sizes = tuple(self._settled(resolver, value) for value in self._io)
         for owner in self.index.owners:
@@ -316,15 +317,6 @@ class Planner:
         notes = [*idle_maxima(scenario, bindings), *self._nested_notes(scenario, bindings)]
         if self.model.contract is not None:
             notes.extend(self.model.contract.notes)
-        loops = [
-            step.node.name
-            for step in self.index.main_steps
-            if self.index.specs[step.index].control_flow and step.node.operator != "If"
-        ]
-        if loops:
-            notes.append(
-                f"Memory inside the bodies of {_some(loops)} is not planned: it is counted as it runs"
-            )
         steps = zip(self.index.main_steps, self.index.facts, strict=True)
         helpless = [
             f"{step.node.name} ({step.node.qualified})" for step, facts in steps if facts.kernel == "none"

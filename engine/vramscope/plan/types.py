@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vramscope.graph.model import Model
     from vramscope.ops.spec import Lifetime, WorkspaceRequirement
     from vramscope.plan.arena import ArenaPlan
+    from vramscope.plan.bodies import BodyRegion
 
 
 __all__ = [
@@ -204,6 +205,8 @@ class PhasePlan:
     workspace: WorkspacePlan
     nodes: tuple[NodeRow, ...]
     refusals: tuple[Refused, ...]
+    bodies: Mapping[str, BodyRegion] = field(default_factory=lambda: MappingProxyType({}))
+    """What the bodies of each control-flow node keep while they run, by the node's name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vramscope.graph.model import ABSENT, Program
+from vramscope.graph.model import ABSENT, Program, WeightSource
 from vramscope.plan.index import PlanningIndex, body_captures
 from vramscope.plan.types import WeightPlan, WeightRow
 
@@ -62,20 +62,22 @@ def plan_weights(index: PlanningIndex, constant_sizes: dict[int, int]) -> Weight
         shape = source.shape if source else tuple(dim for dim in value.shape or () if isinstance(dim, int))
         duplicate = twin if twin != value.name else ""
         rows[identity] = WeightRow(value.name, value.dtype.name, shape, size, users, duplicate)
-    bodies = _body_weights(program)
+    for identity, (name, source) in body_weights(program).items():
+        rows.setdefault(identity, WeightRow(name, source.dtype.name, source.shape, source.size, 1))
     return WeightPlan(
-        bytes=sum(row.bytes for row in rows.values()) + bodies,
+        bytes=sum(row.bytes for row in rows.values()),
         rows=tuple(rows.values()),
         tied_savings=tied,
         duplicate_bytes=sum(row.bytes for row in rows.values() if row.duplicate_of),
     )
 
 
-def _body_weights(program: Program) -> int:
-    """Bytes of initializers that live inside control-flow bodies, at any depth."""
-    total = 0
+def body_weights(program: Program) -> dict[str, tuple[str, WeightSource]]:
+    """Weights that control-flow bodies hold, at any depth: name and source by identity."""
+    found: dict[str, tuple[str, WeightSource]] = {}
     for step in program.steps:
         for body in step.bodies.values():
-            sources = {source.identity: source.size for source in body.weights.values()}
-            total += sum(sources.values()) + _body_weights(body)
-    return total
+            for value, source in body.weights.items():
+                found.setdefault(source.identity, (body.values[value].name, source))
+            found.update(body_weights(body))
+    return found

@@ -5,21 +5,18 @@ Run node by node on the host, their values in the region the plan reserved for t
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vramscope.errors import VramscopeError
-from vramscope.graph.dtypes import is_packed, numpy_dtype
-from vramscope.graph.model import ABSENT, Array, Program, Step, WeightSource
-from vramscope.graph.weights import read_weight
+from vramscope.graph.model import ABSENT, Array, Program, Step
 from vramscope.ops.call import Call, Packed, Tensor
 from vramscope.ops.table import spec_for
 from vramscope.plan.arena import ArenaPlan, align
-from vramscope.plan.phase import BODY_ALIGNMENT, body_key
+from vramscope.plan.bodies import BODY_ALIGNMENT, body_key
 from vramscope.plan.types import ComponentName
-from vramscope.run.memory import SessionMemory, site
+from vramscope.run.memory import SessionMemory, site, stored_tensor
 
 if TYPE_CHECKING:
     from vramscope.devices.base import Buffer
@@ -46,13 +43,8 @@ class BodyRunner:
         Raises:
             VramscopeError: the node has no such body, or the inputs do not match its formal ones.
         """
-        self._used = 0
-        for buffer in self._spilled:
-            self._memory.device.release(buffer)
-        self._spilled.clear()
-        body = self._step.bodies.get(name)
-        if body is None:
-            raise VramscopeError(f"body {name}", "the node has none of this name", node=self._step.node.name)
+        self._rewind(0, 0)
+        body = _body_of(self._step, name)
         return self._run(body, inputs, self._outer, self._step.node.name)
 
     def _run(self, body: Program, inputs: list[Tensor], outer: dict[int, Tensor], path: str) -> list[Tensor]:
@@ -64,16 +56,18 @@ class BodyRunner:
             )
         values: dict[int, Tensor] = {inner: outer[value] for inner, value in body.captures.items()}
         values.update(zip(body.inputs, inputs, strict=True))
-        values.update({value: weight_tensor(source) for value, source in body.weights.items()})
+        values.update({value: stored_tensor(self._memory, source) for value, source in body.weights.items()})
         for step in body.steps:
             self._run_step(body, step, values, path)
         return [values[value] for value in body.outputs]
 
     def _run_step(self, body: Program, step: Step, values: dict[int, Tensor], path: str) -> None:
         spec = spec_for(step.node)
+        start = self._used, len(self._spilled)
 
         def nested(name: str, inputs: list[Tensor]) -> list[Tensor]:
-            return self._run(step.bodies[name], inputs, values, f"{path}/{step.node.name}")
+            self._rewind(*start)
+            return self._run(_body_of(step, name), inputs, values, f"{path}/{step.node.name}")
 
         call = Call(
             node=step.node,
@@ -88,6 +82,17 @@ class BodyRunner:
         for value, result in zip(step.outputs, call.placed, strict=True):
             if value != ABSENT and result is not None:
                 values[value] = self._settle(result, step.node.name)
+
+    def close(self) -> None:
+        """Gives back what did not fit into the region."""
+        self._rewind(0, 0)
+
+    def _rewind(self, used: int, spilled: int) -> None:
+        """Frees what a body kept beyond these marks: the next run of it starts over."""
+        self._used = used
+        for buffer in self._spilled[spilled:]:
+            self._memory.device.release(buffer)
+        del self._spilled[spilled:]
 
     def _scratch(self) -> Array | None:
         slots = list(self._memory.workspace.values())
@@ -113,11 +118,11 @@ class BodyRunner:
         return kept
 
 
-def weight_tensor(source: WeightSource) -> Tensor:
-    """A body's own initializer, read from the mapped file."""
-    raw = read_weight(source)
-    if is_packed(source.dtype):
-        return Packed(raw, source.dtype, source.shape)
-    return (
-        raw if prod(source.shape) == raw.size else raw.view(numpy_dtype(source.dtype)).reshape(source.shape)
-    )
+def _body_of(step: Step, name: str) -> Program:
+    body = step.bodies.get(name)
+    if body is None:
+        why = f"it cannot run on the extents that the plan was made for: {', '.join(step.bodies)} can"
+        raise VramscopeError(
+            f"{name} of {step.node.qualified}", why, "Plan for other extents", step.node.name
+        )
+    return body

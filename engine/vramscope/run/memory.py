@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vramscope.devices.ledger import Site
-from vramscope.graph.dtypes import is_packed, numpy_dtype
-from vramscope.graph.model import ABSENT, Array, Step, Value
+from vramscope.graph.dtypes import ElementType, is_packed, numpy_dtype
+from vramscope.graph.model import ABSENT, Array, Step, Value, WeightSource
 from vramscope.graph.weights import read_weight
 from vramscope.ops.call import Call, Packed, Tensor
 from vramscope.ops.spec import Lifetime
+from vramscope.plan.index import body_captures
 from vramscope.plan.types import ComponentName, Plan
-from vramscope.plan.weights import resident_roots
+from vramscope.plan.weights import body_weights, resident_roots
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,16 +78,23 @@ def load_weights(
         + [
             value
             for step in program.steps[: program.constant_steps]
-            for value in step.inputs
+            for value in (*step.inputs, *body_captures(step))
             if value != ABSENT
         ]
     )
     sources = [value for value in needed if value in program.weights]
+    inner = body_weights(program)
     total = sum(program.weights[value].size for value in sources)
+    total += sum(source.size for _, source in inner.values())
     done = 0
     for value in sources:
         cancel()
         done += _load_one(memory, index, value, cancel)
+        progress("loading weights", done, total)
+    for name, source in inner.values():
+        cancel()
+        _load_source(memory, name, source, cancel)
+        done += source.size
         progress("loading weights", done, total)
     for step in program.steps[: program.constant_steps]:
         cancel()
@@ -96,19 +104,27 @@ def load_weights(
 
 def _load_one(memory: SessionMemory, index: PlanningIndex, value: int, cancel: CancelCheck) -> int:
     source = index.program.weights[value]
-    buffer = memory.weight_buffers.get(source.identity)
-    if buffer is None:
-        buffer = memory.device.allocate(
-            site(ComponentName.WEIGHTS, index.program.values[value].name), source.size
-        )
-        memory.weight_buffers[source.identity] = buffer
-        _copy(memory.device, buffer.bytes, read_weight(source), cancel)
-    raw = buffer.bytes
-    if is_packed(source.dtype):
-        memory.weights[value] = Packed(raw, source.dtype, source.shape)
-    else:
-        memory.weights[value] = raw.view(numpy_dtype(source.dtype)).reshape(source.shape)
+    _load_source(memory, index.program.values[value].name, source, cancel)
+    memory.weights[value] = stored_tensor(memory, source)
     return source.size
+
+
+def _load_source(memory: SessionMemory, name: str, source: WeightSource, cancel: CancelCheck) -> None:
+    if source.identity in memory.weight_buffers or source.dtype is ElementType.STRING:
+        return
+    buffer = memory.device.allocate(site(ComponentName.WEIGHTS, name), source.size)
+    memory.weight_buffers[source.identity] = buffer
+    _copy(memory.device, buffer.bytes, read_weight(source), cancel)
+
+
+def stored_tensor(memory: SessionMemory, source: WeightSource) -> Tensor:
+    """A loaded weight under its own type and shape; text is no device memory and comes as objects."""
+    if source.dtype is ElementType.STRING:
+        return read_weight(source)
+    raw = memory.weight_buffers[source.identity].bytes
+    if is_packed(source.dtype):
+        return Packed(raw, source.dtype, source.shape)
+    return raw.view(numpy_dtype(source.dtype)).reshape(source.shape)
 
 
 def _copy(device: Device, target: Array, weight: Array, cancel: CancelCheck) -> None:
@@ -153,6 +169,7 @@ def _keep(memory: SessionMemory, value: Value, result: Tensor, resident: bool) -
 def _drop_unneeded(memory: SessionMemory, index: PlanningIndex, resident: Mapping[int, int]) -> None:
     program = index.program
     keep = {program.weights[value].identity for value in resident if value in program.weights}
+    keep.update(body_weights(program))
     for value, source in program.weights.items():
         if source.identity not in keep and source.identity in memory.weight_buffers:
             memory.device.release(memory.weight_buffers.pop(source.identity))

@@ -108,6 +108,9 @@ class ComponentBar(QWidget):
         colour = QColor(theme.bad if over else theme.text)
         bottom = LINE_MARGIN + PLAN_HEIGHT + LINE_MARGIN
         painter.fillRect(QRectF(min(x, self.width() - 2), 0, 2, bottom), colour)
+        if over:
+            self._paint_excess(painter, x)
+            return
         metrics = painter.fontMetrics()
         width = metrics.horizontalAdvance(self._plan.label)
         left = min(x - width - 8, self.width() - width - 8)
@@ -116,6 +119,20 @@ class ComponentBar(QWidget):
             painter.setPen(colour)
             painter.drawText(QRectF(left, LINE_MARGIN, width + 2, PLAN_HEIGHT),
                              int(Qt.AlignmentFlag.AlignVCenter), self._plan.label)  # fmt: skip
+
+    def _paint_excess(self, painter: QPainter, card: float) -> None:
+        """Hatches what does not fit and writes the card's size at its end."""
+        theme = self._look.theme
+        excess = QRectF(card + 2, LINE_MARGIN, self.width() - card - 3, PLAN_HEIGHT)
+        shade = QColor(theme.base)
+        shade.setAlpha(110)
+        painter.fillRect(excess, QBrush(shade, Qt.BrushStyle.FDiagPattern))
+        width = painter.fontMetrics().horizontalAdvance(self._plan.label) + 12
+        if excess.width() > width + 8:
+            label = QRectF(card + 6, LINE_MARGIN + 3, width, PLAN_HEIGHT - 6)
+            painter.fillRect(label, QColor(theme.base))
+            painter.setPen(QColor(theme.bad))
+            painter.drawText(label, int(Qt.AlignmentFlag.AlignCenter), self._plan.label)
 
     def event(self, event: QEvent) -> bool:
         """Tells what lies under the mouse."""

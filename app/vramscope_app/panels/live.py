@@ -55,6 +55,7 @@ class LivePanel(QWidget):
         self.series = LiveSeries()
         self._snapshot = EMPTY_SNAPSHOT
         self._dirty = True
+        self._ranges: tuple[float, ...] = ()
         self._good = look.theme.good
         self.by_time, self.by_step = QToolButton(), QToolButton()
         self._values: dict[str, QLabel] = {}
@@ -95,6 +96,7 @@ class LivePanel(QWidget):
     def _number(self, name: str, caption: str) -> QVBoxLayout:
         value, below = QLabel("–"), QLabel(caption)
         value.setProperty("role", "value")
+        value.setMinimumWidth(value.fontMetrics().averageCharWidth() * 9)
         value.setObjectName(f"live_{name}")
         value.setAccessibleName(caption)
         below.setProperty("role", "muted")
@@ -113,13 +115,13 @@ class LivePanel(QWidget):
             item.getAxis("left").setWidth(AXIS_WIDTH)
             for side in ("left", "bottom"):
                 item.getAxis(side).enableAutoSIPrefix(enable=False)
-            item.getViewBox().setMouseEnabled(x=True, y=False)
+            item.getViewBox().setMouseEnabled(x=False, y=False)
             item.getViewBox().setDefaultPadding(0.02)
             item.setMinimumHeight(60)
         self.bytes_plot.getAxis("left").tickStrings = byte_ticks
         self.bytes_plot.getAxis("left").tickSpacing = byte_spacing
         self.count_plot.getAxis("left").tickStrings = count_ticks
-        self.bytes_plot.getAxis("bottom").setStyle(showValues=False)
+        self.bytes_plot.hideAxis("bottom")
         self.count_plot.setXLink(self.bytes_plot)
         self._fill = self.bytes_plot.plot([], [], stepMode="right", pen=None)
         self._bytes = self.bytes_plot.plot([], [], stepMode="right")
@@ -139,7 +141,6 @@ class LivePanel(QWidget):
         font.setPointSizeF(max(font.pointSizeF() - 1.0, 7.0))
         for plot, title in ((self.bytes_plot, "held"), (self.count_plot, "allocations")):
             plot.setBackground(theme.base)
-            plot.showGrid(x=True, y=True, alpha=0.12)
             for side in ("left", "bottom"):
                 axis = plot.getAxis(side)
                 axis.setPen(QColor(theme.border))
@@ -156,6 +157,7 @@ class LivePanel(QWidget):
         self._eager.setPen(pg.mkPen(eager, width=1))
         self._replayed.setPen(pg.mkPen(replayed, width=1))
         self._dirty = True
+        self._draw_label()
         self.refresh()
 
     def clear(self) -> None:
@@ -188,6 +190,7 @@ class LivePanel(QWidget):
 
     def _mode_changed(self, _button: int, checked: bool) -> None:
         if checked:
+            self._draw_label()
             self._dirty = True
             self.refresh()
 
@@ -215,8 +218,21 @@ class LivePanel(QWidget):
         series = self.series.time if self.by_time.isChecked() else self.series.steps
         held = series.column(1 if self.by_time.isChecked() else 2)
         made = series.column(2 if self.by_time.isChecked() else 1)
-        self.bytes_plot.setYRange(0, max(float(held.max(initial=0.0)) * 1.08, 1.0), padding=0)
-        self.count_plot.setYRange(0, max(float(made.max(initial=0.0)) * 1.08, 4.0), padding=0)
+        place = series.column(0)
+        first, last = (float(place[0]), float(place[-1])) if len(place) else (0.0, 0.0)
+        ranges = (
+            first,
+            roomy(last - first),
+            roomy(float(held.max(initial=0.0))),
+            roomy(float(made.max(initial=3.0))),
+        )
+        if ranges != self._ranges:
+            self._ranges = ranges
+            self.count_plot.setXRange(first, first + ranges[1], padding=0)
+            self.bytes_plot.setYRange(0, ranges[2], padding=0)
+            self.count_plot.setYRange(0, ranges[3], padding=0)
+
+    def _draw_label(self) -> None:
         self.count_plot.getAxis("bottom").setLabel(self._bottom_label())
 
     def _bottom_label(self) -> str:
@@ -233,6 +249,11 @@ class LivePanel(QWidget):
         for name, (text, tip) in live_numbers(now).items():
             self._values[name].setText(text)
             self._values[name].setToolTip(tip)
+
+
+def roomy(size: float) -> float:
+    """A range with room that grows in steps of a quarter, so that axes stand still most of the time."""
+    return max(1.25 ** math.ceil(math.log(max(size * 1.04, 1e-9), 1.25)), 0.5)
 
 
 def live_numbers(now: SnapshotInfo) -> dict[str, tuple[str, str]]:

@@ -194,6 +194,8 @@ class NodePanel(QWidget):
         self._tell_count()
         if self.model.shown <= OPEN_ROWS:
             self.view.expandAll()
+        else:
+            self.view.expandToDepth(0)
 
     def _tell_count(self) -> None:
         shown, total = self.model.shown, self.model.total

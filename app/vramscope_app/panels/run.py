@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QPlainTextEdit,
-    QProgressBar,
     QSpinBox,
     QStackedWidget,
     QToolButton,
@@ -21,6 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from vramscope_app.panels.banner import restyle
+from vramscope_app.panels.gauge import Gauge
 from vramscope_app.panels.table import TablePanel
 from vramscope_app.rows.run import rates_text, run_summary, state_chip
 from vramscope_app.rows.tables import OUTPUT_HEADINGS, output_rows
@@ -53,7 +53,7 @@ class RunPanel(QWidget):
         self.count = QSpinBox()
         self.outputs = TablePanel("outputs", "Outputs", OUTPUT_HEADINGS, look)
         self._state, self._rates, self._summary = QLabel(), QLabel(), QLabel()
-        self._position = QProgressBar()
+        self._position = Gauge(look)
         self._pages = QStackedWidget()
         self._pages.addWidget(self._decoder_page(actions))
         self._pages.addWidget(self._plain_page(actions))
@@ -124,7 +124,6 @@ class RunPanel(QWidget):
         self._state.setObjectName("run_state")
         self._position.setObjectName("run_position")
         self._position.setAccessibleName("Position in the KV cache")
-        self._position.setFormat("no prompt yet")
         row.addWidget(self._state)
         row.addWidget(self._position, 1)
         return row
@@ -164,9 +163,8 @@ class RunPanel(QWidget):
             self._state.setProperty("tone", tone)
             restyle(self._state)
         position, capacity = max(state.run.position, state.live.position), state.run.capacity
-        self._position.setMaximum(max(capacity, 1))
-        self._position.setValue(min(position, max(capacity, 1)))
-        self._position.setFormat(f"{position:,} of {capacity:,} tokens" if capacity else "no prompt yet")
+        words = f"{position:,} of {capacity:,} tokens" if capacity else "no prompt yet"
+        self._position.show_part(position / capacity if capacity else 0.0, words)
         self._rates.setText(rates_text(state))
         self._summary.setText(run_summary(state))
         self._summary.setVisible(bool(self._summary.text()))
@@ -212,6 +210,7 @@ class RunPanel(QWidget):
         """Draws in another theme; text that is already there is coloured anew."""
         self._look = look
         self.outputs.set_look(look)
+        self._position.set_look(look)
         written, self._written = self._written, []
         self.output.clear()
         self._write(written)

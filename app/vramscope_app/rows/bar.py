@@ -43,7 +43,8 @@ def plan_bar(plan: PlanInfo | None) -> Bar:
     available = plan.verdict.available
     known = sum(item.figure.bytes or 0 for item in plan.components)
     full = max(known, available or 0)
-    label = "" if available is None else f"card {short_bytes(available)}"
+    word = "budget" if plan.scenario.budget is not None else "card"
+    label = "" if available is None else f"{word} {short_bytes(available)}"
     return Bar(_blocks(plan.components, full), (available or 0) / full if full else 0.0, label)
 
 

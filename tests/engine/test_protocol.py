@@ -108,9 +108,9 @@ def test_an_unknown_kind_of_column_is_refused() -> None:
 
 KINDS = sorted(
     {
-            *protocol.NOTIFICATIONS.values(),
-            *(k for pair in protocol.METHODS.values() for k in pair),
-        },
+        *protocol.NOTIFICATIONS.values(),
+        *(k for pair in protocol.METHODS.values() for k in pair),
+    },
     key=lambda kind: kind.__name__,
 )
 

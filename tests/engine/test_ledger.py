@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -38,6 +39,17 @@ def test_r05_a_borrowed_buffer_moves_nothing() -> None:
     assert (ledger.allocation_counts, ledger.total, ledger.available) == (AllocationCounts(), Counters(), 100)
     with pytest.raises(VramscopeError, match="given back already"):
         ledger.give_back(lease)
+
+
+def test_memory_that_the_system_refuses_stays_uncounted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_arguments: object) -> None:
+        raise MemoryError
+
+    device = HostDevice(100)
+    monkeypatch.setattr(np, "empty", refuse)
+    with pytest.raises(MemoryError):
+        device.allocate(WEIGHT, 64)
+    assert (device.ledger.available, device.ledger.total.current_count) == (100, 0)
 
 
 def test_the_budget_holds_exactly_its_bytes_and_a_refusal_names_the_site() -> None:

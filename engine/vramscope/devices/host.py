@@ -55,9 +55,14 @@ class HostDevice:
         Raises:
             OutOfBudgetError: the budget does not hold it.
             LedgerSealedError: a graph is being captured or replayed.
+            MemoryError: the operating system refused; nothing stays counted.
         """
         lease = self._ledger.take(site, size)
-        raw = np.empty(size + ALIGNMENT, np.uint8)
+        try:
+            raw = np.empty(size + ALIGNMENT, np.uint8)
+        except MemoryError:
+            self._ledger.give_back(lease)
+            raise
         start = -raw.ctypes.data % ALIGNMENT
         view = raw[start : start + size]
         buffer = Buffer(lease, view, view.ctypes.data)

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vramscope.devices.host import HostDevice
-from vramscope.errors import BindingError
-from vramscope.graph.dtypes import ElementType, numpy_dtype
 from vramscope.plan.planner import Planner, available_bytes
 from vramscope.plan.symbols import bind_symbols
-from vramscope.plan.types import Bounded, Exact, Phase, Plan, Scenario
+from vramscope.plan.types import Exact, Phase, Plan, Scenario
 from vramscope.run.bindings import Binding, bind
 from vramscope.run.events import (
     CancelCheck,
@@ -22,6 +20,7 @@ from vramscope.run.events import (
     ignore_progress,
     never_cancelled,
 )
+from vramscope.run.inputs import check_planned, random_inputs
 from vramscope.run.runner import Runner
 
 if TYPE_CHECKING:
@@ -48,7 +47,8 @@ def run_plain(
 
     Args:
         model: any model.
-        plan: of a scenario whose maxima hold the inputs.
+        plan: of a scenario whose extents are the inputs' (:func:`vramscope.run.inputs.scenario_of`), or whose
+            maxima hold them.
         inputs: by name; left out, seeded random values at the plan's shapes are used.
         seed: for the random values.
         device: the host with the scenario's budget when left out.
@@ -58,16 +58,18 @@ def run_plain(
 
     Raises:
         BindingError: an input that the graph lacks, is missing, or has another type, rank or extent.
+        SymbolConflictError: two inputs, or an input and the plan, give one symbol different extents.
         UnboundedAxisError: the plan has a refused axis.
         OutOfBudgetError: the budget does not hold the plan.
     """
+    plan.require()
+    given = inputs if inputs is not None else random_inputs(model, plan, seed)
+    check_planned(model, plan, given)
     model = plan.specialised or model
+    program = model.program
     runner = Runner(Planner(model), plan, device or HostDevice(available_bytes(plan.scenario)), events)
     try:
         runner.prepare(progress, cancel)
-        given = inputs if inputs is not None else random_inputs(model, plan, seed)
-        check_inputs(model, given)
-        program = model.program
         shapes = {item: given[program.values[item].name].shape for item in program.inputs}
         bound = bind_symbols(model, _scenario_of(plan), Phase.SINGLE, shapes, {})
         bindings = _bind_inputs(runner, given)
@@ -88,62 +90,6 @@ def run_plain(
 def _scenario_of(plan: Plan) -> Scenario:
     """The plan's scenario; a specialised model has no symbols left that it could speak of."""
     return plan.scenario if plan.specialised is None else replace(plan.scenario, maxima={}, extents={})
-
-
-def random_inputs(model: Model, plan: Plan, seed: int) -> dict[str, Array]:
-    """Seeded values for every input at the plan's shapes.
-
-    Small normals, ones for booleans, 0 or 1 for integers.
-    """
-    generator = np.random.default_rng(seed)
-    phase = plan.phases[0]
-    model = plan.specialised or model
-    found: dict[str, Array] = {}
-    for identity in model.program.inputs:
-        value = model.program.values[identity]
-        shape = phase.shapes[identity]
-        assert isinstance(shape, Exact | Bounded)
-        kind = numpy_dtype(value.dtype)
-        if value.dtype is ElementType.BOOL:
-            found[value.name] = np.ones(shape.shape, kind)
-        elif kind.kind in "iu":
-            found[value.name] = generator.integers(0, 2, shape.shape).astype(kind)
-        else:
-            found[value.name] = generator.standard_normal(shape.shape).astype(kind)
-    return found
-
-
-def check_inputs(model: Model, inputs: Mapping[str, Array]) -> None:
-    """Name, type, rank and static extents of every input, in graph order (semantics 1.14)."""
-    program = model.program
-    names = [program.values[item].name for item in program.inputs]
-    for name in inputs:
-        if name not in names:
-            raise BindingError(
-                f"input {name}", "the graph has none of this name", f"It has {', '.join(names)}"
-            )
-    for identity in program.inputs:
-        value = program.values[identity]
-        given = inputs.get(value.name)
-        if given is None:
-            raise BindingError(f"input {value.name}", "it is missing", "Give every input of the graph")
-        if given.dtype != numpy_dtype(value.dtype):
-            raise BindingError(
-                f"input {value.name}", f"the graph declares {value.dtype.name}, given is {given.dtype}"
-            )
-        shape = value.shape
-        if shape is not None and len(shape) != given.ndim:
-            raise BindingError(
-                f"input {value.name}", f"the graph declares rank {len(shape)}, given is {given.ndim}"
-            )
-        fixed = [
-            (a, b) for a, b in zip(shape or (), given.shape, strict=True) if isinstance(a, int) and a != b
-        ]
-        if fixed:
-            declared = [str(dim) for dim in shape or ()]
-            raise BindingError(
-                f"input {value.name}", f"the graph declares {declared}, given is {list(given.shape)}"
-            )
 
 
 def _bind_inputs(runner: Runner, inputs: Mapping[str, Array]) -> list[Binding]:

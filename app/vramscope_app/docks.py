@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 RIGHT = Qt.DockWidgetArea.RightDockWidgetArea
 BOTTOM = Qt.DockWidgetArea.BottomDockWidgetArea
 MARGINS = {RIGHT: QMargins(2, 0, 6, 4), BOTTOM: QMargins(8, 0, 3, 2)}
-RIGHT_WIDTH = 430
+RIGHT_WIDTH = 446
 BOTTOM_HEIGHT = 265
 
 

@@ -130,6 +130,23 @@ def test_a_problem_jumps_to_its_node_through_filter_and_scope(opened: Script, qt
     assert window.nodes.search.text() == ""
 
 
+def test_what_is_open_and_chosen_survives_filter_sort_and_newer_plans(opened: Script, qtbot: QtBot) -> None:
+    nodes = opened.window.nodes
+    scope = nodes.model.index_of("/model/layers.0/attn/GQA").parent()
+    nodes.view.collapse(scope)
+    nodes.view.setCurrentIndex(nodes.model.index_of("/lm_head/MatMul"))
+    nodes.search.setText("MatMul")
+    qtbot.waitUntil(lambda: nodes.model.shown == 4)
+    opened.plan(ticket=2, scale=2)
+    assert nodes.view.isExpanded(nodes.model.index_of("/model/layers.0/attn/MatMul").parent())
+    nodes.view.header().setSortIndicator(2, Qt.SortOrder.DescendingOrder)
+    nodes.search.clear()
+    qtbot.waitUntil(lambda: nodes.model.shown == 6)
+    assert not nodes.view.isExpanded(nodes.model.index_of("/model/layers.0/attn/GQA").parent())
+    assert nodes.view.isExpanded(nodes.model.index_of("/model/layers.0/mlp/MatMul").parent())
+    assert nodes.table_name(nodes.view.currentIndex()) == "/lm_head/MatMul"
+
+
 def test_events_tokens_and_snapshots_are_shown_within_a_refresh(
     opened: Script, qtbot: QtBot, messages: ModuleType
 ) -> None:

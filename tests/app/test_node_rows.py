@@ -108,6 +108,11 @@ def test_a_scope_with_an_unknown_output_says_at_least(messages: ModuleType) -> N
     model = view.scopes.names.index("model")
     assert group_text(view, model, "output_bytes") == "≥ 52.0 MiB"
     assert group_text(view, model, "operator") == "5 nodes"
+    layer = view.scopes.names.index("layers.0")
+    assert group_text(view, layer, "output_bytes") == "≤ 48.0 MiB"
+    other = view.scopes.names.index("layers.1")
+    assert group_text(view, other, "output_bytes") == "unknown"
+    assert group_text(view, view.scopes.names.index("embed"), "output_bytes") == "4.00 MiB"
 
 
 def test_cells_of_nodes_mark_bounds_and_unknown(messages: ModuleType) -> None:

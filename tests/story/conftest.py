@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent, QSettings
+from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 
 from vramscope.messages.model import OpenParams
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 OUT = Path(__file__).resolve().parents[1] / "screenshots" / "out"
 """Made anew by every run; the ones beside it are kept to be looked at."""
+SMALLEST = 0
+"""Qt's quality of a PNG is how little it is compressed."""
 
 
 @dataclass
@@ -60,7 +63,8 @@ class Story:
     def picture(self, name: str) -> None:
         self.journey.settle()
         OUT.mkdir(parents=True, exist_ok=True)
-        assert self.window.grab().save(str(OUT / f"{name}.png"))
+        image = self.window.grab().toImage().convertToFormat(QImage.Format.Format_RGB888)
+        assert image.save(str(OUT / f"{name}.png"), None, SMALLEST)
 
 
 def _at_rest(state: AppState) -> bool:

@@ -92,6 +92,20 @@ class NodeModel(QAbstractItemModel):
         return index.internalId() - self._tree.groups if index.isValid() else -1
 
     @property
+    def scopes(self) -> tuple[str, ...]:
+        """Names of the scopes; item ``i`` is scope ``i`` in every tree over the same nodes."""
+        return self._view.scopes.names
+
+    @property
+    def filtered(self) -> bool:
+        """Whether a search hides nodes."""
+        return bool(self._words.strip())
+
+    def scope_index(self, scope: int) -> QModelIndex:
+        """The index of a scope; invalid when it is hidden."""
+        return self._index_of_item(scope) if self._tree.places[scope] >= 0 else QModelIndex()
+
+    @property
     def table(self) -> NodeTable:
         """The table that is shown."""
         return self._view.table

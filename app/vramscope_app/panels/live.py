@@ -32,8 +32,8 @@ NUMBERS = (
 
 
 def byte_ticks(values: Sequence[float], _scale: float, _spacing: float) -> list[str]:
-    """Tick texts of an axis of bytes."""
-    return [short_bytes(round(value)) for value in values]
+    """Tick texts of an axis of bytes; the 0 at its end would be cut off."""
+    return [short_bytes(round(value)) if value else "" for value in values]
 
 
 def byte_spacing(low: float, high: float, size: float) -> list[tuple[float, float]]:
@@ -69,7 +69,7 @@ class LivePanel(QWidget):
         self._modes = QButtonGroup(self)
         bar = QHBoxLayout()
         bar.setContentsMargins(6, 2, 0, 2)
-        bar.setSpacing(14)
+        bar.setSpacing(10)
         for name, caption in NUMBERS:
             bar.addLayout(self._number(name, caption))
         bar.addStretch(1)
@@ -96,7 +96,7 @@ class LivePanel(QWidget):
     def _number(self, name: str, caption: str) -> QVBoxLayout:
         value, below = QLabel("–"), QLabel(caption)
         value.setProperty("role", "value")
-        value.setMinimumWidth(value.fontMetrics().averageCharWidth() * 9)
+        below.setMinimumWidth(below.fontMetrics().averageCharWidth() * 10)
         value.setObjectName(f"live_{name}")
         value.setAccessibleName(caption)
         below.setProperty("role", "muted")

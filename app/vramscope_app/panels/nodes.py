@@ -41,6 +41,10 @@ class NodePanel(QWidget):
     def __init__(self, look: Look) -> None:
         super().__init__()
         self._tables: Mapping[str, NodeTable] = {}
+        self._scopes: tuple[str, ...] = ()
+        self._open: set[int] = set()
+        self._chosen = ""
+        self._filtered = False
         self.model = NodeModel(look, self)
         self.view = QTreeView()
         self.search = QLineEdit()
@@ -119,7 +123,9 @@ class NodePanel(QWidget):
         self._timer.timeout.connect(self._filter)
         self.phase.currentTextChanged.connect(self._show_phase)
         self.grouping.toggled.connect(self._group)
-        self.view.header().sortIndicatorChanged.connect(self._sort)
+        self.view.header().sortIndicatorChanged.connect(self.model.sort)
+        self.model.modelAboutToBeReset.connect(self._remember)
+        self.model.modelReset.connect(self._restore)
 
     def set_tables(self, tables: Mapping[str, NodeTable]) -> None:
         """Shows another plan's nodes, by phase, in the phase that is chosen."""
@@ -171,31 +177,37 @@ class NodePanel(QWidget):
     def _filter(self) -> None:
         self._timer.stop()
         self.model.set_filter(self.search.text())
-        self._after_reset()
-        if self.search.text():
-            self.view.expandAll()
 
     def _show_phase(self, phase: str) -> None:
-        before = self.model.total
         self.model.set_table(self._tables.get(phase, EMPTY_TABLE))
-        if before != self.model.total:
-            self._after_reset()
         self._tell_count()
 
     def _group(self, grouped: bool) -> None:
         self.model.set_grouped(grouped=grouped)
-        self._after_reset()
 
-    def _sort(self, column: int, order: Qt.SortOrder) -> None:
-        self.model.sort(column, order)
-        self._after_reset()
+    def _remember(self) -> None:
+        """Before everything is shown anew: what is open and what is chosen."""
+        self._chosen = self.table_name(self.view.currentIndex())
+        if not self._filtered:
+            self._scopes = self.model.scopes
+            indexes = [self.model.scope_index(scope) for scope in range(len(self._scopes))]
+            self._open = {scope for scope, index in enumerate(indexes) if self.view.isExpanded(index)}
 
-    def _after_reset(self) -> None:
-        self._tell_count()
-        if self.model.shown <= OPEN_ROWS:
+    def _restore(self) -> None:
+        """After everything is shown anew: the same again where the nodes are the same."""
+        self._filtered = self.model.filtered
+        if self._filtered:
+            self.view.expandAll()
+        elif self._open and self.model.scopes == self._scopes:
+            for scope in self._open:
+                self.view.expand(self.model.scope_index(scope))
+        elif self.model.shown <= OPEN_ROWS:
             self.view.expandAll()
         else:
             self.view.expandToDepth(0)
+        if self._chosen:
+            self.view.setCurrentIndex(self.model.index_of(self._chosen))
+        self._tell_count()
 
     def _tell_count(self) -> None:
         shown, total = self.model.shown, self.model.total

@@ -59,6 +59,8 @@ class NodeView:
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     unknown: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """Per scope how many of its nodes have outputs of unknown size."""
+    bounded: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Per scope how many of its nodes have outputs that are only bounded."""
     peaks: Mapping[str, int] = field(default_factory=dict)
     """Per column of bytes its largest value."""
 
@@ -88,9 +90,10 @@ def view_of(table: NodeTable, *, grouped: bool, scopes: Scopes | None = None) ->
     totals = {key: group_totals(groups, table.integers(key), largest=key in LARGEST) for key in BYTE_COLUMNS}
     lost = (table.integers("output_bytes") == UNKNOWN).astype(np.int64)
     ones = np.ones(table.rows, np.int64)
+    bounds = np.array([text == "bound" for text in table.column("certainty")], np.int64)
     counts, unknown = group_totals(groups, ones), group_totals(groups, lost)
     peaks = {key: int(table.integers(key).max(initial=0)) for key in BYTE_COLUMNS}
-    return NodeView(table, groups, totals, counts, unknown, peaks)
+    return NodeView(table, groups, totals, counts, unknown, group_totals(groups, bounds), peaks)
 
 
 def node_text(view: NodeView, row: int, key: str, *, short: bool) -> str:
@@ -149,6 +152,8 @@ def group_text(view: NodeView, group: int, key: str) -> str:
     size = int(view.totals[key][group])
     if key in UNCERTAIN and view.unknown[group]:
         return f"≥ {short_bytes(size)}" if size else "unknown"
+    if key == "output_bytes" and view.bounded[group]:
+        return f"≤ {short_bytes(size)}"
     return short_bytes(size) if size else "–"
 
 

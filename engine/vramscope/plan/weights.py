@@ -22,14 +22,15 @@ def resident_roots(index: PlanningIndex) -> dict[int, int]:
     }
     stored = program.weights.keys() | constant
     users: dict[int, set[int]] = {}
-    for value in _read_by_main_steps(program):
+    for value in read_by_main_steps(program):
         root = index.root_of[value]
         if root in stored:
             users.setdefault(root, set()).add(value)
     return {root: len(values) for root, values in users.items()}
 
 
-def _read_by_main_steps(program: Program) -> set[int]:
+def read_by_main_steps(program: Program) -> set[int]:
+    """Every value that main steps, their bodies or the graph's outputs read."""
     read = set(program.outputs)
     for step in program.steps[program.constant_steps :]:
         read.update(value for value in step.inputs if value != ABSENT)

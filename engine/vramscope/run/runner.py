@@ -22,7 +22,8 @@ from vramscope.run.launch import (
     release_unplanned,
     run_launch,
 )
-from vramscope.run.memory import SessionMemory, bind_io, load_weights, reserve, reserve_slot
+from vramscope.run.loading import load_weights
+from vramscope.run.memory import SessionMemory, bind_io, reserve, reserve_slot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -189,13 +189,13 @@ def test_p10_scratch_inside_branches_is_planned(tmp_path: Path) -> None:
 
 
 def test_p10_an_unknown_shape_inside_a_branch_is_told(tmp_path: Path) -> None:
-    text = """g (float[4,64] x, int64[n] shape, bool flag) => (float[k,64] y) {
+    text = """g (float[4,64] x, int64[count] shape, bool flag) => (float[k,64] y) {
       y = If (flag) <
         then_branch = t () => (float[k,64] p) { r = Reshape(x, shape) p = MatMul(r, x) },
         else_branch = e () => (float[4,64] q) { q = Relu(x) }
       >
     }"""
-    plan = planner_of(tmp_path, text).plan(Scenario(maxima={"n": 2, "y.axis0": 4}, runtime=REFERENCE_RUNTIME))
+    plan = planner_of(tmp_path, text).plan(Scenario(maxima={"y.axis0": 4}, runtime=REFERENCE_RUNTIME))
     start = (
         "Scratch of control-flow/node#0/then_branch/node#1 'ai.onnx::MatMul' is not in the plan: input 0 (r)"
     )

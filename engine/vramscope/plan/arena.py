@@ -138,6 +138,11 @@ def arena_bytes(owners: Sequence[Owner], sizes: Mapping[int, int], alignment: in
     return _assign(owners, sizes).offsets(alignment)[1]
 
 
+def slot_capacities(owners: Sequence[Owner], sizes: Mapping[int, int]) -> list[int]:
+    """The sizes of the slots of :func:`plan_arena` alone."""
+    return _assign(owners, sizes).capacities
+
+
 class _Walk:
     """The state of one walk over the owners: slots, which are free, what is alive."""
 

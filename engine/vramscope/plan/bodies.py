@@ -53,8 +53,8 @@ def body_regions(index: PlanningIndex, resolver: Resolver) -> dict[int, BodyRegi
     """What the bodies of each main step need, by step index."""
     return {
         step.index: _largest([_region(body, resolver) for body in step.bodies.values()])
-        for step in index.main_steps
-        if step.bodies and index.specs[step.index].control_flow
+        for step in index.with_bodies
+        if index.specs[step.index].control_flow
     }
 
 

@@ -93,6 +93,7 @@ class PlanningIndex:
         makers: value id → the step that gives it.
         facts: of each main step, in order.
         scratch: the main steps with planned scratch.
+        with_bodies: the main steps that have control-flow bodies.
         constants: results of constant steps that main steps or the outputs need.
         mentions: every symbol of the program.
     """
@@ -109,6 +110,7 @@ class PlanningIndex:
     makers: Mapping[int, int]
     facts: tuple[StepFacts, ...]
     scratch: tuple[ScratchQuestion, ...]
+    with_bodies: tuple[Step, ...]
     constants: frozenset[int]
     mentions: Mapping[str, Mention]
 
@@ -147,6 +149,7 @@ def build_index(model: Model) -> PlanningIndex:
         makers=makers,
         facts=_facts(program, specs, wanted, root_of),
         scratch=tuple(_scratch(main, specs, class_of, bound, wanted)),
+        with_bodies=tuple(step for step in main if step.bodies),
         constants=_constants(program, root_of),
         mentions=_mentions(program, classes, class_of, readers, makers),
     )

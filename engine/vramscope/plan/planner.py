@@ -30,6 +30,7 @@ from vramscope.plan.extents import (
 from vramscope.plan.index import build_index
 from vramscope.plan.kv import NO_KV, Context, plan_kv, resolve_context
 from vramscope.plan.phase import phase_owners, phase_workspace, plan_phase
+from vramscope.plan.reuse import ArenaReuse
 from vramscope.plan.sizes import Resolver, symbol_ranges
 from vramscope.plan.symbols import (
     PhaseBindings,
@@ -101,6 +102,7 @@ class Planner:
         self.index = build_index(model)
         self.growing = growing_symbols(model.program, model.contract)
         self._weights = plan_weights(self.index, self._constant_sizes())
+        self._reuse = ArenaReuse(self.index)
         self._io = _io_values(model)
         self._cards: dict[str, int] = {}
         self._limits: dict[_LimitKey, int | None] = {}
@@ -208,13 +210,20 @@ class Planner:
     def _phase_bytes(self, bindings: PhaseBindings, scenario: Scenario) -> _PhaseBytes:
         found = symbol_ranges(bindings, self.model.program.minted, self.growing)
         resolver = Resolver(self.index, bindings, found)
-        owners, sizes = phase_owners(self.index, resolver, body_regions(self.index, resolver))
+        refused = self._reuse.unsettled(resolver)
+        if refused is not None:
+            self._settled(resolver, refused)
         workspace, _ = phase_workspace(self.index, resolver, scenario.runtime)
         io_sizes = tuple(self._settled(resolver, value) for value in self._io)
-        for owner in self.index.owners:
-            if owner.value not in sizes:
-                self._settled(resolver, owner.value)
-        return _PhaseBytes(arena_bytes(owners, sizes), workspace, io_sizes)
+        return _PhaseBytes(self._arena_bytes(resolver), workspace, io_sizes)
+
+    def _arena_bytes(self, resolver: Resolver) -> int:
+        bodies = body_regions(self.index, resolver)
+        return (
+            arena_bytes(*phase_owners(self.index, resolver, bodies))
+            if bodies
+            else self._reuse.bytes(resolver)
+        )
 
     def _settled(self, resolver: Resolver, value: int) -> int:
         size = resolver.size(value)
@@ -331,7 +340,7 @@ class Planner:
     def _nested_notes(self, scenario: Scenario, bindings: Sequence[PhaseBindings]) -> list[str]:
         """Nodes inside bodies whose scratch is not in the plan, for a shape there is not known."""
         notes: dict[str, None] = {}
-        for item in bindings if any(step.bodies for step in self.index.main_steps) else ():
+        for item in bindings if self.index.with_bodies else ():
             found = symbol_ranges(item, self.model.program.minted, self.growing)
             resolver = Resolver(self.index, item, found)
             for name, need in nested_requirements(self.index, resolver, scenario.runtime):

@@ -185,7 +185,8 @@ def bind_symbols(
         value = model.program.values[identity]
         for axis, (dim, extent) in enumerate(zip(value.shape or (), shape, strict=True)):
             if isinstance(dim, int):
-                _check_static(value, axis, dim, extent)
+                if dim != extent:
+                    _check_static(value, axis, dim, extent)
             elif isinstance(dim, Symbol) and extent >= 0 and symbols.get(dim.name) != extent:
                 _bind_symbol(dim.name, extent, f"input {value.name}, axis {axis}", symbols, sources)
     for name, extent in scenario.extents.items():

@@ -94,7 +94,7 @@ def nested_requirements(
 
     A :class:`Refused` instead where an input's shape does not follow from the enclosing graph's extents.
     """
-    for step in index.main_steps:
+    for step in index.with_bodies:
         for name, body in step.bodies.items():
             scope = f"{CONTROL_FLOW_SCOPE}node#{step.index}/{name}/"
             for place, program, inner in walk_steps(body, scope):

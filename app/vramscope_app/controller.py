@@ -186,12 +186,13 @@ class Controller(QObject):
             self._send_plan()
 
     def _take_open(self, reply: Reply) -> dict[str, Any]:
-        model, same = reply.result, reply.call.params == self.state.source and self.state.model is not None
+        model, same = reply.result, reply.call.params == self.state.opened
         kept = self.state.scenario if same else model.scenario
         self._chunks, self._plan_call, self._plan_again = [], 0, False
         self.cleared.emit()
         return {
             "source": reply.call.params,
+            "opened": reply.call.params,
             "model": model,
             "scenario": kept,
             "plan": None,

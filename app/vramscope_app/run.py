@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -55,8 +57,9 @@ def source_of(options: argparse.Namespace) -> OpenParams:
 
 def run(options: argparse.Namespace, name: str) -> int:
     """Shows the window, or makes the off-screen journey; returns the exit code."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     application = make_application(name)
-    settings = Settings(QSettings(name, name))
+    settings = Settings(_store(name, forgetful=bool(options.picture)))
     controller = Controller(EngineClient())
     controller.open(source_of(options))
     controller.start()
@@ -68,6 +71,11 @@ def run(options: argparse.Namespace, name: str) -> int:
     _restore(window, settings)
     window.show()
     return application.exec()
+
+
+def _store(name: str, *, forgetful: bool) -> QSettings:
+    """The user's settings; an off-screen journey neither reads nor changes them."""
+    return QSettings(os.devnull, QSettings.Format.IniFormat) if forgetful else QSettings(name, name)
 
 
 def _restore(window: MainWindow, settings: Settings) -> None:

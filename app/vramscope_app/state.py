@@ -99,7 +99,9 @@ class AppState:
     hello: Hello | None = None
     death: Death | None = None
     source: OpenParams | None = None
-    """What is open."""
+    """What is open, or will be once the engine answers."""
+    opened: OpenParams | None = None
+    """What ``model`` was opened from."""
     model: ModelInfo | None = None
     scenario: ScenarioInfo = field(default_factory=ScenarioInfo)
     plan: PlanInfo | None = None

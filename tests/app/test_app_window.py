@@ -241,6 +241,27 @@ def test_a_model_without_a_tokenizer_takes_token_ids(script: Script) -> None:
     assert not script.window.run_panel.chat.isEnabled()
 
 
+def test_another_model_opened_after_a_restart_brings_its_own_scenario(
+    opened: Script, messages: ModuleType
+) -> None:
+    opened.window.scenario.batch.setValue(7)
+    opened.client.died.emit(Death("signal 9", ()))
+    opened.controller.open(OpenParams(path="/another"))
+    opened.client.ready.emit(messages.hello())
+    opened.answer("open", OpenParams(path="/another"), messages.model())
+    assert opened.controller.state.scenario.batch == 1
+
+
+def test_the_same_model_opened_after_a_restart_keeps_the_scenario(
+    opened: Script, messages: ModuleType
+) -> None:
+    opened.window.scenario.batch.setValue(7)
+    opened.client.died.emit(Death("signal 9", ()))
+    opened.client.ready.emit(messages.hello())
+    opened.answer("open", OpenParams(sample="tiny"), messages.model())
+    assert opened.controller.state.scenario.batch == 7
+
+
 def test_dropping_a_model_opens_it(script: Script, tmp_path: Path) -> None:
     data = QMimeData()
     data.setUrls([QUrl.fromLocalFile(str(tmp_path))])

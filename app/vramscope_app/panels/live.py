@@ -253,7 +253,7 @@ class LivePanel(QWidget):
 
 def roomy(size: float) -> float:
     """A range with room that grows in steps of a quarter, so that axes stand still most of the time."""
-    return max(1.25 ** math.ceil(math.log(max(size * 1.04, 1e-9), 1.25)), 0.5)
+    return max(1.25 ** math.ceil(math.log(max(size * 1.04, 1e-9), 1.25)), 0.1)
 
 
 def live_numbers(now: SnapshotInfo) -> dict[str, tuple[str, str]]:

@@ -173,13 +173,14 @@ class Decoder:
         cancel()
 
         work = self._work(bindings)
-        if self._run.eager_steps == 0:
+        first = self._run.eager_steps == 0
+        if first:
             self._runner.measured(lambda: self._runner.run(program, check, work))
         else:
             self._runner.run(program, check, work)
         self._moved(bindings)
         self._run.warmed = frozenset(launch.step.index for launch in program.launches)
-        result = self._result(started, before, StepKind.EAGER)
+        result = self._result(started, before, StepKind.SLOWED if first else StepKind.EAGER)
         if self._state is DecodeState.WARM_UP:
             self._state = DecodeState.ARMED
         return result
@@ -213,7 +214,7 @@ class Decoder:
         self._moved(bindings)
         self._state = DecodeState.READY if report.captured else DecodeState.UNSUPPORTED
         self._tell_capture(report)
-        return report, self._result(started, before, StepKind.EAGER)
+        return report, self._result(started, before, StepKind.SLOWED)
 
     def replay(self, cancel: CancelCheck = never_cancelled) -> StepResult:
         """One step by replaying the captured graph.
@@ -377,6 +378,7 @@ class Decoder:
             capacity=run.capacity,
             steps_eager=run.eager_steps,
             steps_replayed=run.replayed_steps,
+            steps_timed=run.timed_steps,
             seconds_eager=run.eager_seconds,
             seconds_replayed=run.replayed_seconds,
             allocations_last_step=run.allocations,

@@ -21,6 +21,8 @@ class StepKind(Enum):
 
     PREFILL = "prefill"
     EAGER = "eager"
+    SLOWED = "slowed"
+    """Eager, while temporaries are measured or a graph is recorded: slower than itself."""
     REPLAY = "replay"
 
 
@@ -32,6 +34,7 @@ class RunState:
     capacity: int = 0
     finished: str = ""
     eager_steps: int = 0
+    timed_steps: int = 0
     replayed_steps: int = 0
     eager_seconds: float = 0.0
     replayed_seconds: float = 0.0
@@ -46,7 +49,10 @@ class RunState:
         self.transfers = replace(old, uploads=old.uploads + 1, upload_bytes=old.upload_bytes + size)
 
     def count(self, seconds: float, allocations: int, downloaded: int, kind: StepKind) -> None:
-        """Counts one step and the download of its tokens."""
+        """Counts one step and the download of its tokens.
+
+        A slowed step counts as a step, but not in the eager speed.
+        """
         old = self.transfers
         self.transfers = replace(
             old, downloads=old.downloads + 1, download_bytes=old.download_bytes + downloaded
@@ -55,8 +61,10 @@ class RunState:
         if kind is StepKind.REPLAY:
             self.replayed_steps += 1
             self.replayed_seconds += seconds
-        elif kind is StepKind.EAGER:
+        elif kind is not StepKind.PREFILL:
             self.eager_steps += 1
+        if kind is StepKind.EAGER:
+            self.timed_steps += 1
             self.eager_seconds += seconds
 
 

@@ -27,18 +27,22 @@ class TextStream:
     def __init__(self, tokenizer: FastTokenizer) -> None:
         """Starts empty."""
         self._tokenizer = tokenizer
-        self._tokens: list[int] = []
-        self._shown = 0
+        self._context: list[int] = []
+        self._waiting: list[int] = []
 
     def push(self, token: int) -> str:
         """The text that ``token`` completes; empty while a character is unfinished."""
-        self._tokens.append(token)
-        text = self._tokenizer.decode(self._tokens, skip_special_tokens=False)
+        self._waiting.append(token)
+        before = self._text(self._context)
+        text = self._text(self._context + self._waiting)
         if text.endswith("�"):
             return ""
-        fresh = text[self._shown :]
-        self._shown = len(text)
-        return fresh
+        # The last shown tokens stay as context: a token's text can depend on its neighbour (leading spaces).
+        self._context, self._waiting = self._waiting, []
+        return text[len(before) :]
+
+    def _text(self, tokens: list[int]) -> str:
+        return str(self._tokenizer.decode(tokens, skip_special_tokens=False))
 
 
 class Tokenizer:

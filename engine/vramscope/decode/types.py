@@ -92,6 +92,8 @@ class DecodeSnapshot:
     capacity: int
     steps_eager: int
     steps_replayed: int
+    steps_timed: int
+    """Eager steps that nothing slowed: the ones that ``seconds_eager`` holds."""
     seconds_eager: float
     seconds_replayed: float
     allocations_last_step: int

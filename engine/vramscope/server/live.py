@@ -127,7 +127,7 @@ def run_info(
         text=text,
         steps_eager=snapshot.steps_eager,
         steps_replayed=snapshot.steps_replayed,
-        tokens_per_second_eager=_rate(snapshot.steps_eager * batch, snapshot.seconds_eager),
+        tokens_per_second_eager=_rate(snapshot.steps_timed * batch, snapshot.seconds_eager),
         tokens_per_second_replay=_rate(snapshot.steps_replayed * batch, snapshot.seconds_replayed),
         finished=finished,
     )

@@ -25,6 +25,9 @@ _REMEDIES: Mapping[SeamReason, str] = {
     SeamReason.KERNEL_CAPTURE_UNSUPPORTED: "The node runs eagerly between two graphs",
 }
 
+UNPINNED = "its scratch is step-scoped, and the step workspace is given back after every step"
+_PIN = "Pin the step workspace before capturing"
+
 
 def audit(
     index: PlanningIndex,
@@ -33,6 +36,7 @@ def audit(
     growing: frozenset[str],
     warmed: Collection[int],
     quarantined: Collection[tuple[str, str]],
+    unpinned: Collection[int] = (),
 ) -> CaptureReport:
     """Segments of equal capturability over the launches, and a decline for every node that is not captured.
 
@@ -43,13 +47,17 @@ def audit(
         growing: symbols that change from step to step; a node whose shapes mention one is never captured.
         warmed: step indices that ran at these shapes.
         quarantined: (domain, operator) pairs whose recording failed before.
+        unpinned: step indices with step-scoped scratch in a slot that is given back after the step.
     """
     declines: list[Decline] = []
     segments: list[Segment] = []
     for position, launch in enumerate(launches):
-        reason = _seam(index, device, launch, growing, warmed, quarantined)
+        refusal = _refusal(index, device, launch.step, unpinned)
+        reason = _seam(index, launch, growing, warmed, quarantined)
+        if reason is None and refusal:
+            reason = SeamReason.KERNEL_CAPTURE_UNSUPPORTED
         if reason is not None:
-            declines.append(decline(index, device, launch.step, reason))
+            declines.append(decline(launch.step, reason, refusal))
         _extend(segments, position, captured=reason is None)
     return CaptureReport(tuple(segments), tuple(declines))
 
@@ -63,15 +71,20 @@ def _extend(segments: list[Segment], position: int, *, captured: bool) -> None:
     segments.append(Segment(position, position + 1, captured, graph))
 
 
+def _refusal(index: PlanningIndex, device: Device, step: Step, unpinned: Collection[int]) -> str:
+    """Why the node's kernel cannot be recorded here and now; empty when it can (semantics 1.10)."""
+    refusal = device.capture_refusal(step.node, index.specs[step.index])
+    return refusal or (UNPINNED if step.index in unpinned else "")
+
+
 def _seam(
     index: PlanningIndex,
-    device: Device,
     launch: Launch,
     growing: frozenset[str],
     warmed: Collection[int],
     quarantined: Collection[tuple[str, str]],
 ) -> SeamReason | None:
-    """The first test that hits, in the rule book's order."""
+    """The first test but the kernel's own that hits, in the rule book's order."""
     step = launch.step
     spec = index.specs[step.index]
     tests = (
@@ -81,7 +94,6 @@ def _seam(
         (not launch.inputs_resolved, SeamReason.UNRESOLVED_INPUT_SHAPE),
         (mentions(index, step, growing), SeamReason.CLASSIFIER_DISQUALIFIED),
         (step.index not in warmed, SeamReason.KERNEL_NOT_WARMED),
-        (bool(device.capture_refusal(step.node, spec)), SeamReason.KERNEL_CAPTURE_UNSUPPORTED),
     )
     return next((reason for hit, reason in tests if hit), None)
 
@@ -99,9 +111,8 @@ def mentions(index: PlanningIndex, step: Step, growing: frozenset[str]) -> bool:
     return False
 
 
-def decline(index: PlanningIndex, device: Device, step: Step, reason: SeamReason) -> Decline:
-    """A decline record with the reason in words."""
-    spec = index.specs[step.index]
+def decline(step: Step, reason: SeamReason, refusal: str = "") -> Decline:
+    """A decline record with the reason in words; ``refusal`` are the kernel's own."""
     words = {
         SeamReason.CAPTURE_RECORDING_FAILED: "its recording failed before",
         SeamReason.HOST_CONTROL_FLOW_OR_SEQUENCE: "control flow and sequences run on the host",
@@ -109,7 +120,7 @@ def decline(index: PlanningIndex, device: Device, step: Step, reason: SeamReason
         SeamReason.UNRESOLVED_INPUT_SHAPE: "an input's shape depends on data",
         SeamReason.CLASSIFIER_DISQUALIFIED: "its shapes grow with every step",
         SeamReason.KERNEL_NOT_WARMED: "it has not run at these shapes yet",
-        SeamReason.KERNEL_CAPTURE_UNSUPPORTED: device.capture_refusal(step.node, spec),
+        SeamReason.KERNEL_CAPTURE_UNSUPPORTED: refusal,
     }
     return Decline(
         step=step.index,
@@ -118,7 +129,7 @@ def decline(index: PlanningIndex, device: Device, step: Step, reason: SeamReason
         domain=step.node.domain or "ai.onnx",
         reason=words[reason],
         seam=reason,
-        remedy=_REMEDIES[reason],
+        remedy=_PIN if refusal == UNPINNED else _REMEDIES[reason],
     )
 
 

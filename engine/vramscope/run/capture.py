@@ -64,6 +64,8 @@ class CaptureReport:
 
     segments: tuple[Segment, ...]
     declines: tuple[Decline, ...]
+    executed: bool = True
+    """Whether the step was computed; False: nothing was produced, and the caller runs it eagerly."""
 
     @property
     def captured(self) -> bool:

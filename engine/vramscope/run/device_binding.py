@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vramscope.errors import BindingError, VramscopeError
+from vramscope.errors import BindingError, ShapeOverflowError, VramscopeError
 from vramscope.graph.dtypes import is_packed, numpy_dtype, tensor_bytes
 from vramscope.run.bindings import Binding, check_logical, check_named, too_short
 
@@ -49,13 +49,40 @@ class BindingSpec:
         return self.input or self.output
 
 
+def physical_bytes(spec: BindingSpec) -> int:
+    """Bytes of the physical shape, exact.
+
+    Raises:
+        ShapeOverflowError: more than 2**63 - 1 elements or bytes; names the binding and the shape.
+    """
+    try:
+        return tensor_bytes(spec.dtype, spec.physical)
+    except ShapeOverflowError as error:
+        what = f"binding {spec.name} of shape {list(spec.physical)}"
+        raise ShapeOverflowError(what, f"{error.what}: {error.why}", error.remedy) from error
+
+
 class DeviceIoBinding:
     """A buffer bound to an input, an output or both. The session's own, or the caller's, used in place."""
 
     def __init__(
-        self, device: Device, spec: BindingSpec, raw: Array, address: int, owner: Buffer | None = None
+        self,
+        device: Device,
+        spec: BindingSpec,
+        raw: Array,
+        address: int,
+        owner: Buffer | None = None,
+        keep: object = None,
     ) -> None:
-        """Binds the head of ``raw``; ``owner`` is given back when the binding is closed, None: not ours.
+        """Binds the head of ``raw``.
+
+        Args:
+            device: whose memory it is.
+            spec: what it is bound to.
+            raw: the allocation as flat bytes.
+            address: where it starts.
+            owner: given back when the binding is closed; None: the memory is the caller's.
+            keep: held as long as the binding lives.
 
         Raises:
             BindingError: bound to nothing.
@@ -65,7 +92,7 @@ class DeviceIoBinding:
         self.spec = spec
         self.transfers = BindingTransfers()
         self.quarantined = False
-        self._raw, self._address, self._owner = raw, address, owner
+        self._raw, self._address, self._owner, self._keep = raw, address, owner, keep
         self._logical = spec.physical
         self._tokens: list[tuple[GraphStore, GraphToken]] = []
         self._closed = False
@@ -119,7 +146,7 @@ class DeviceIoBinding:
         """
         self._open()
         spec = self.spec
-        need = tensor_bytes(spec.dtype, spec.physical)
+        need = physical_bytes(spec)
         if need > self.size:
             raise too_short(spec.name, spec.physical, need, self.size)
         array = self._raw[:need]

@@ -6,32 +6,55 @@ segment is executed as soon as it is recorded, so that a following seam reads re
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from vramscope.errors import NeverCapturedError
 from vramscope.run.launch import BoundProgram, Launch, run_launch
 from vramscope.run.signature import BindingSignature, Difference, differences, signature_of
+from vramscope.run.variants import shape_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from vramscope.devices.base import Action, Replay
     from vramscope.plan.index import PlanningIndex
     from vramscope.run.bindings import Binding
-    from vramscope.run.capture import CaptureReport
+    from vramscope.run.capture import CaptureReport, Segment
     from vramscope.run.memory import SessionMemory
+
+LaunchShape: TypeAlias = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+"""Shape and strides of every input and placed output of one launch."""
+
+FinishEagerly: TypeAlias = "Callable[[BoundProgram, int], None]"
+"""Runs every step after the one with this index, whatever shapes they have now."""
 
 
 @dataclass(frozen=True, slots=True)
 class CapturedGraph:
-    """One captured step: a recorded graph per captured segment, and the bindings they baked in."""
+    """One captured step: a recorded graph per captured segment, and the bindings they baked in.
+
+    Attributes:
+        report: what was captured.
+        segments: the recorded graphs, in order.
+        signature: of every binding.
+        movable: inputs whose logical length may move.
+        shapes: what each captured launch saw, by step index.
+        seeds: shapes of data-dependent values that captured launches rely on.
+        steps: step indices inside captured segments.
+        program: what was recorded.
+    """
 
     report: CaptureReport
     segments: tuple[Replay, ...]
     signature: tuple[BindingSignature, ...]
     movable: frozenset[str]
+    shapes: Mapping[int, LaunchShape]
+    seeds: Mapping[int, tuple[int, ...]]
+    steps: frozenset[int]
+    program: BoundProgram
 
     @property
     def nodes(self) -> int:
@@ -47,17 +70,46 @@ class StepWork:
     after: tuple[Action, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What a recording needs beside the program.
+
+    Attributes:
+        bindings: the caller's buffers.
+        work: what surrounds the program.
+        seeds: shapes that the program was bound with though they are data.
+        finish: runs the rest of the step when a seam's result has another shape than seeded.
+    """
+
+    bindings: Sequence[Binding]
+    work: StepWork = StepWork()
+    seeds: Mapping[int, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    finish: FinishEagerly | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeMoved:
+    """A seam's result, or a captured launch's argument, whose shape is not the captured one any more."""
+
+    node: str
+    old: tuple[int, ...]
+    new: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"the shape at {self.node} was {list(self.old)} and is {list(self.new)}"
+
+
 def record(
     index: PlanningIndex,
     memory: SessionMemory,
     program: BoundProgram,
     report: CaptureReport,
-    bindings: Sequence[Binding],
-    work: StepWork,
-) -> CapturedGraph:
+    recording: Recording,
+) -> CapturedGraph | ShapeMoved:
     """Records and, segment by segment, executes one step.
 
     The work before and after the program is recorded with the first and last segment when those are captured.
+    A shape that disagrees with its seed ends the recording; the step is finished eagerly.
 
     Raises:
         RecordingError: a kernel failed or allocated while recorded; its ``node`` says which.
@@ -65,20 +117,34 @@ def record(
     segments: list[Replay] = []
     device = memory.device
     with device.running():
-        for actions in _parts(program, report, memory, work):
-            if isinstance(actions, tuple):
-                segments.append(device.record(actions))
-            else:
-                actions()
+        for part in _parts(program, report, recording.work):
+            if part.segment.captured:
+                segments.append(device.record(part.actions))
+                continue
+            moved = _seam(part, program, memory, recording.seeds)
+            if moved is not None:
+                _finish(program, moved[1], recording.finish)
+                return moved[0]
+    captured = [program.launches[position] for position in _captured(report)]
     return CapturedGraph(
         report=report,
         segments=tuple(segments),
-        signature=tuple(signature_of(item) for item in bindings),
-        movable=_movable(index, report, program, bindings),
+        signature=tuple(signature_of(item) for item in recording.bindings),
+        movable=_movable(index, report, program, recording.bindings),
+        shapes={launch.step.index: launch_shape(launch) for launch in captured},
+        seeds=recording.seeds,
+        steps=frozenset(launch.step.index for launch in captured),
+        program=program,
     )
 
 
-def replay(memory: SessionMemory, graph: CapturedGraph, program: BoundProgram, work: StepWork) -> None:
+def replay(
+    memory: SessionMemory,
+    graph: CapturedGraph,
+    program: BoundProgram,
+    work: StepWork,
+    finish: FinishEagerly | None = None,
+) -> ShapeMoved | None:
     """Launches the captured segments in order, seams eagerly between them.
 
     Args:
@@ -86,33 +152,50 @@ def replay(memory: SessionMemory, graph: CapturedGraph, program: BoundProgram, w
         graph: what was captured.
         program: the step bound at the bindings at hand; seams come from it, for their lengths may have moved.
         work: what surrounds the program; the part inside a captured segment is not run again here.
+        finish: runs the rest of the step once a shape is not the captured one.
+
+    Returns:
+        What moved, after which everything ran eagerly and the graph holds no more; None when all of it held.
     """
     captured = iter(graph.segments)
     with memory.device.running():
-        for actions in _parts(program, graph.report, memory, work):
-            if isinstance(actions, tuple):
-                next(captured)()
+        for part in _parts(program, graph.report, work):
+            moved: tuple[ShapeMoved, int] | None
+            if part.segment.captured:
+                moved = _disagreement(graph, program, part.segment)
+                if moved is None:
+                    next(captured)()
+                    continue
             else:
-                actions()
+                moved = _seam(part, program, memory, graph.seeds)
+            if moved is not None:
+                _finish(program, moved[1], finish)
+                return moved[0]
+    return None
 
 
-Part: TypeAlias = "tuple[Action, ...] | Callable[[], None]"
-"""A captured segment's actions, or work that runs eagerly."""
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One segment of a step with the work that goes with it."""
+
+    segment: Segment
+    launches: Sequence[Launch]
+    before: tuple[Action, ...]
+    after: tuple[Action, ...]
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """All of it as actions to record."""
+        return (*self.before, *(_action(launch) for launch in self.launches), *self.after)
 
 
-def _parts(
-    program: BoundProgram, report: CaptureReport, memory: SessionMemory, work: StepWork
-) -> Iterator[Part]:
-    """The step in order: captured segments as actions to record, everything else as calls."""
+def _parts(program: BoundProgram, report: CaptureReport, work: StepWork) -> Iterator[_Part]:
+    """The step in order, cut as the report says."""
     last = len(report.segments) - 1
     for number, segment in enumerate(report.segments):
-        launches = program.launches[segment.start : segment.end]
         before = work.before if number == 0 else ()
         after = work.after if number == last else ()
-        if segment.captured:
-            yield (*before, *(_action(launch) for launch in launches), *after)
-        else:
-            yield partial(_seam, before, launches, after, program, memory)
+        yield _Part(segment, program.launches[segment.start : segment.end], before, after)
 
 
 def _action(launch: Launch) -> Action:
@@ -120,18 +203,70 @@ def _action(launch: Launch) -> Action:
 
 
 def _seam(
-    before: tuple[Action, ...],
-    launches: Sequence[Launch],
-    after: tuple[Action, ...],
-    program: BoundProgram,
-    memory: SessionMemory,
-) -> None:
-    for _, action in before:
+    part: _Part, program: BoundProgram, memory: SessionMemory, seeds: Mapping[int, tuple[int, ...]]
+) -> tuple[ShapeMoved, int] | None:
+    """Runs a seam eagerly; stops behind the launch whose result is not shaped as seeded."""
+    for _, action in part.before:
         action()
-    for launch in launches:
+    for launch in part.launches:
         run_launch(program, launch, memory)
-    for _, action in after:
+        moved = _unseeded(program, launch, seeds)
+        if moved is not None:
+            return moved, launch.step.index
+    for _, action in part.after:
         action()
+    return None
+
+
+def _unseeded(
+    program: BoundProgram, launch: Launch, seeds: Mapping[int, tuple[int, ...]]
+) -> ShapeMoved | None:
+    for value in launch.step.outputs if seeds else ():
+        seed = seeds.get(value)
+        if seed is not None and value in program.values and shape_of(program.values[value]) != seed:
+            return ShapeMoved(launch.step.node.name, seed, shape_of(program.values[value]))
+    return None
+
+
+def _disagreement(
+    graph: CapturedGraph, program: BoundProgram, segment: Segment
+) -> tuple[ShapeMoved, int] | None:
+    """Where a captured launch would see another shape than it was recorded with, and the step before it."""
+    if program is graph.program:
+        return None
+    launches = program.launches[segment.start : segment.end]
+    for launch in launches:
+        old, new = graph.shapes.get(launch.step.index), launch_shape(launch)
+        if old != new:
+            one, two = _first_shapes(old or (), new)
+            before = launches[0].step.index - 1
+            return ShapeMoved(launch.step.node.name, one, two), before
+    return None
+
+
+def _first_shapes(old: LaunchShape, new: LaunchShape) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    found = next(((a[0], b[0]) for a, b in zip(old, new, strict=False) if a != b), None)
+    return found if found is not None else ((), ())
+
+
+def launch_shape(launch: Launch) -> LaunchShape:
+    """What a recorded launch depends on beside addresses."""
+    tensors = (*launch.call.inputs, *launch.call.placed)
+    return tuple((shape_of(item), tuple(getattr(item, "strides", ()))) for item in tensors)
+
+
+def _finish(program: BoundProgram, step: int, finish: FinishEagerly | None) -> None:
+    if finish is None:
+        raise NeverCapturedError(
+            "the rest of the step", "its shapes moved and nothing can run it eagerly", "Run the step eagerly"
+        )
+    finish(program, step)
+
+
+def _captured(report: CaptureReport) -> Iterator[int]:
+    for segment in report.segments:
+        if segment.captured:
+            yield from range(segment.start, segment.end)
 
 
 def _movable(
@@ -140,13 +275,7 @@ def _movable(
     """Inputs whose logical length may move: no captured segment reads them directly (semantics 1.18)."""
     if report.is_single_graph:
         return frozenset()
-    read = {
-        value
-        for segment in report.segments
-        if segment.captured
-        for launch in program.launches[segment.start : segment.end]
-        for value in launch.step.inputs
-    }
+    read = {value for position in _captured(report) for value in program.launches[position].step.inputs}
     names = {index.program.values[value].name: value for value in index.program.inputs}
     return frozenset(item.input for item in bindings if item.moves and names[item.input] not in read)
 
@@ -158,7 +287,5 @@ def check(graph: CapturedGraph | None, bindings: Sequence[Binding]) -> tuple[Dif
         NeverCapturedError: nothing was ever captured on this slot.
     """
     if graph is None:
-        raise NeverCapturedError(
-            "the decode step", "no graph is installed on this slot", "Capture a step first"
-        )
+        raise NeverCapturedError("the step", "no graph is installed on this slot", "Capture a step first")
     return tuple(differences(graph.signature, [signature_of(item) for item in bindings], graph.movable))

@@ -53,6 +53,8 @@ class BoundProgram:
     values: dict[int, Tensor]
     arena: ArenaPlan
     leases: list[Buffer] = field(default_factory=list)
+    lifetimes: Mapping[int, Lifetime] = field(default_factory=lambda: MappingProxyType({}))
+    """Of the scratch of each step that needs some, by step index."""
 
 
 Bound = Mapping[int, Tensor]
@@ -82,7 +84,7 @@ def bind_program(
 ) -> BoundProgram:
     """Places every value of the main steps and prepares a launch for each step that computes something."""
     values: dict[int, Tensor] = {**memory.weights, **bound}
-    program = BoundProgram((), values, arena)
+    program = BoundProgram((), values, arena, lifetimes=prepared.lifetimes)
     binder = _Binder(index, memory, resolver, program, prepared)
     steps = index.program.steps[index.program.constant_steps :]
     program.launches = tuple(launch for step in steps if (launch := binder.launch(step)) is not None)

@@ -33,7 +33,8 @@ class GraphStore:
         """Holds nothing."""
         self._segments: dict[str, tuple[Replay, ...]] = {}
         self._generations: dict[str, int] = {}
-        self._causes: dict[GraphToken, str] = {}
+        self._causes: dict[str, tuple[GraphToken, str]] = {}
+        """By slot: the last graph that was dropped, and why."""
         self._capturing = ""
 
     def install(self, slot: str, segments: tuple[Replay, ...]) -> GraphToken:
@@ -77,12 +78,13 @@ class GraphStore:
                 "Close bindings between steps",
             )
         del self._segments[token.slot]
-        self._causes[token] = cause
+        self._causes[token.slot] = (token, cause)
         return True
 
     def cause(self, token: GraphToken) -> str:
         """Why a graph that is no longer held was dropped; empty when nobody said."""
-        return self._causes.get(token, "")
+        dropped, cause = self._causes.get(token.slot, (token, ""))
+        return cause if dropped == token else ""
 
     @contextmanager
     def capturing(self, slot: str) -> Iterator[None]:

@@ -1,0 +1,81 @@
+"""Makes a session's bindings: memory of its own, or the caller's in place; exposure is decided here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vramscope.errors import BindingError, ExternalMemoryError, InputNotFoundError, OutputNotFoundError
+from vramscope.graph.dtypes import is_packed, numpy_dtype
+from vramscope.graph.links import link
+from vramscope.plan.types import ComponentName
+from vramscope.run.bindings import check_named
+from vramscope.run.device_binding import BindingSpec, DeviceIoBinding, physical_bytes
+from vramscope.run.exposure import exposes_prefix, mask_is_freeze_safe
+from vramscope.run.external import adopt, check_fit
+from vramscope.run.memory import site
+
+if TYPE_CHECKING:
+    from vramscope.devices.base import Device
+    from vramscope.graph.model import Program, Value
+
+
+def binding_spec(
+    program: Program, names: tuple[str, str], physical: tuple[int, ...], *, fixed_strides: bool = False
+) -> BindingSpec:
+    """What a binding of (input, output) names will be; an empty name binds none.
+
+    Raises:
+        BindingError: neither is named, or the two differ in type. InputNotFoundError, OutputNotFoundError.
+    """
+    name, output = names
+    check_named(name, output)
+    values = [_find(program, program.inputs, name)] if name else []
+    values += [_find(program, program.outputs, output)] if output else []
+    if len(values) == 2 and values[0].dtype is not values[1].dtype:
+        kinds = f"{values[0].dtype.name} and {values[1].dtype.name}"
+        raise BindingError(
+            f"binding of {name} and {output}", f"their types differ: {kinds}", "Bind them apart"
+        )
+    value = values[0]
+    exposes = (
+        fixed_strides or not name or exposes_prefix(program, link(program), value.id, aliased=bool(output))
+    )
+    safe = bool(name) and not output and mask_is_freeze_safe(program, value.id)
+    return BindingSpec(name, output, value.dtype, physical, exposes, fixed_strides, safe)
+
+
+def _find(program: Program, among: tuple[int, ...], name: str) -> Value:
+    known = {program.values[item].name: program.values[item] for item in among}
+    if name in known:
+        return known[name]
+    kind = "input" if among is program.inputs else "output"
+    error = InputNotFoundError if kind == "input" else OutputNotFoundError
+    remedy = f"It has {', '.join(known)}"
+    raise error(f"{kind} {name}", "the graph has none of this name", remedy, "", name, tuple(known))
+
+
+def own_binding(device: Device, spec: BindingSpec) -> DeviceIoBinding:
+    """A binding in zeroed memory of the device, given back when it is closed.
+
+    Raises:
+        OutOfBudgetError: the budget does not hold it. ShapeOverflowError: no device does.
+    """
+    buffer = device.allocate(site(ComponentName.BINDINGS, spec.name), physical_bytes(spec))
+    buffer.bytes[:] = 0
+    return DeviceIoBinding(device, spec, buffer.bytes, buffer.address, buffer)
+
+
+def external_binding(device: Device, spec: BindingSpec, memory: object) -> DeviceIoBinding:
+    """A binding over the caller's memory, used in place and never given back (semantics 2.6).
+
+    Raises:
+        ExternalMemoryError: null, misaligned, too short, not contiguous, or read-only where it is written.
+    """
+    adopted = adopt(memory, spec.name)
+    itemsize = 1 if is_packed(spec.dtype) else numpy_dtype(spec.dtype).itemsize
+    check_fit(adopted, spec.name, itemsize, physical_bytes(spec), spec.physical)
+    if spec.output and not adopted.writable:
+        raise ExternalMemoryError(
+            f"memory of {spec.name}", "it is read-only and the output is written there", "Bind a copy of it"
+        )
+    return DeviceIoBinding(device, spec, adopted.bytes, adopted.address, keep=adopted.keep)

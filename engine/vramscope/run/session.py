@@ -1,0 +1,368 @@
+"""A program session: any graph on one device, run eagerly, captured and replayed (semantics 1.12-1.20)."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from vramscope.errors import BindingError, SequenceOutputError
+from vramscope.graph.capacity import fixed_capacity_symbols
+from vramscope.graph.growing import growing_symbols, pinnable_symbols
+from vramscope.ops.spec import Lifetime
+from vramscope.plan.phase import plan_phase
+from vramscope.plan.planner import Planner
+from vramscope.run import capturing, replaying
+from vramscope.run.binding_factory import binding_spec, external_binding, own_binding
+from vramscope.run.branches import BranchMemo
+from vramscope.run.latching import submission
+from vramscope.run.mapping import Mapped, bind_shapes, map_bindings
+from vramscope.run.memory import reserve_slot
+from vramscope.run.placing import deliver, fetch, place, upload
+from vramscope.run.runner import Runner
+from vramscope.run.seeding import WarmShapes, capture_signature, seen_shapes
+from vramscope.run.session_state import SessionState, new_state
+from vramscope.run.session_types import AllocationCounts, Outputs, SessionOptions
+from vramscope.run.variants import VariantCache, VariantStatistics, shape_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from vramscope.devices.base import Device
+    from vramscope.graph.model import Array, Model
+    from vramscope.plan.types import PhasePlan, Plan, Scenario
+    from vramscope.run.capture import CaptureReport, Decline
+    from vramscope.run.device_binding import DeviceIoBinding
+    from vramscope.run.events import CancelCheck
+    from vramscope.run.launch import Launch
+    from vramscope.run.placing import Placed
+    from vramscope.run.slot import GraphSlot
+
+SlotName = Literal["Primary", "Verify"]
+
+
+class ProgramSession:
+    """One model on one device. One thread owns it; two sessions of one process do not see each other."""
+
+    def __init__(
+        self, model: Model, plan: Plan, device: Device, options: SessionOptions | None = None
+    ) -> None:
+        """Nothing is allocated before :meth:`prepare`."""
+        self._options = options or SessionOptions()
+        self._runner = Runner(Planner(plan.specialised or model), plan, device, self._options.events)
+        memo = BranchMemo(device) if self._options.memoise_branches else None
+        self._state = new_state(VariantCache(self._options.kernel_variants), memo)
+
+    # ---------------------------------------------------------------------------------- preparing
+
+    def prepare(
+        self, inputs: Mapping[str, Array] | None = None, bindings: Sequence[DeviceIoBinding] = ()
+    ) -> PhasePlan | None:
+        """Loads the weights and reserves the plan's memory; with inputs or bindings also what they need.
+
+        Bindings count with their *physical* shape, so a slot serves a cache that is full (semantics 1.13).
+        No node runs. The answer is the plan at those shapes, None without inputs and bindings.
+
+        Raises:
+            UnboundedAxisError: an axis has no ceiling. OutOfBudgetError: the budget does not hold it.
+            BindingError: as :func:`~vramscope.run.mapping.map_bindings` and ``bind_shapes`` say.
+        """
+        if not self._state.prepared:
+            self._runner.prepare(self._options.progress, self._options.cancel)
+            self._state.prepared = True
+        if not inputs and not bindings:
+            return None
+        mapped = self._map(bindings)
+        model, scenario = self._runner.planner.model, self._scenario
+        shapes = bind_shapes(model, scenario, inputs or {}, mapped, capacity=True)
+        plan = plan_phase(self._runner.planner.index, shapes, self._runner.resolver(shapes))
+        for refusal in plan.refusals:
+            raise refusal.error()
+        for lifetime in (Lifetime.SESSION_PERSISTENT, Lifetime.STEP_SCOPED):
+            reserve_slot(self._runner.memory, lifetime, plan.workspace.bytes[lifetime])
+        return plan
+
+    def allocate_binding(
+        self,
+        physical: tuple[int, ...],
+        *,
+        input_name: str = "",
+        output_name: str = "",
+        fixed_strides: bool = False,
+    ) -> DeviceIoBinding:
+        """A binding in zeroed device memory; see :func:`~vramscope.run.binding_factory.own_binding`."""
+        program = self._runner.planner.model.program
+        spec = binding_spec(program, (input_name, output_name), physical, fixed_strides=fixed_strides)
+        return own_binding(self._runner.device, spec)
+
+    def bind_external(
+        self, memory: object, physical: tuple[int, ...], *, input_name: str = "", output_name: str = ""
+    ) -> DeviceIoBinding:
+        """A binding over the caller's memory; see :func:`~vramscope.run.binding_factory.external_binding`."""
+        spec = binding_spec(self._runner.planner.model.program, (input_name, output_name), physical)
+        return external_binding(self._runner.device, spec, memory)
+
+    # ---------------------------------------------------------------------------------- running
+
+    def run(self, inputs: Mapping[str, Array]) -> Outputs:
+        """Runs the graph on host inputs; every output is a copy.
+
+        Raises:
+            SequenceOutputError: an output is a sequence: :meth:`run_outputs` gives those.
+            BindingError: an input that the graph lacks, is missing, or does not match.
+        """
+        self._refuse_sequences("run", frozenset())
+        return self.run_outputs(inputs)
+
+    def run_outputs(self, inputs: Mapping[str, Array]) -> Outputs:
+        """As :meth:`run`; a sequence is a list of tensors."""
+        return self._run(inputs, ())
+
+    def run_with_device_bindings(
+        self, inputs: Mapping[str, Array], bindings: Sequence[DeviceIoBinding]
+    ) -> Outputs:
+        """Runs eagerly over bindings. A bound output is None here: it is in its buffer.
+
+        An installed graph stays installed.
+
+        Raises:
+            BindingError: as its subclass says, in the order of semantics 1.12 and 1.14.
+            SequenceOutputError: an unbound output is a sequence.
+            DeferredValidationError: kernels found invalid data.
+        """
+        self._refuse_sequences("run_with_device_bindings", {item.spec.output for item in bindings})
+        return self._run(inputs, bindings)
+
+    def _run(self, inputs: Mapping[str, Array], bindings: Sequence[DeviceIoBinding]) -> Outputs:
+        mapped = self._map(bindings)
+        with self._request():
+            placed = self.place(inputs, mapped, {})
+            upload(self._runner, placed, inputs)
+            self._runner.run(placed.program, self._options.cancel, dispatched=self.dispatched)
+            deliver(self._runner, placed)
+            self._remember(placed)
+            return self._outputs(placed)
+
+    def _outputs(self, placed: Placed) -> Outputs:
+        program = self._runner.planner.model.program
+        bound = placed.mapped.outputs
+        return {
+            name: None if name in bound else fetch(self._runner, placed.program.values[item])
+            for item in program.outputs
+            for name in (program.values[item].name,)
+        }
+
+    def _remember(self, placed: Placed) -> None:
+        """What this eager run saw seeds the next capture on the active slot (semantics 2.1)."""
+        signature = capture_signature(self._runner.planner.model.program, placed.mapped.bindings)
+        self._state.slot.warm = WarmShapes(signature, seen_shapes(placed.program, placed.resolver))
+
+    # ---------------------------------------------------------------------------------- capture, replay
+
+    def try_capture(self, bindings: Sequence[DeviceIoBinding], *, preserve: bool = False) -> CaptureReport:
+        """Records one step on the active slot while executing it.
+
+        A step that cannot be captured is a value: the report says why, and its ``executed`` whether it was
+        computed all the same.
+
+        Args:
+            bindings: every input and every output.
+            preserve: put back what the step overwrote of its own inputs, as if it had not run.
+
+        Raises:
+            BindingError: as for a run.
+        """
+        mapped = self._map(bindings)
+        with self._request():
+            return capturing.capture(self, mapped, bindings, preserve=preserve)
+
+    def replay(self, bindings: Sequence[DeviceIoBinding]) -> bool:
+        """Replays the active slot's graph.
+
+        Returns:
+            True: the step was replayed. False: the step's results are right, but its graph is gone (lost
+            out-of-band, or a shape moved, and the step ran eagerly): warm up and capture again.
+
+        Raises:
+            NeverCapturedError: no graph is installed; says why the last one died.
+            BindingsChangedError: the bindings differ from the captured ones; the graph is dropped.
+            DeferredValidationError: kernels found invalid data.
+        """
+        with self._request():
+            return replaying.replay(self, bindings)
+
+    def reset(self) -> bool:
+        """Drops the active slot's graph; whether one was held."""
+        return self.drop(self.slot, "it was reset")
+
+    def set_graph_slot(self, name: SlotName) -> None:
+        """Retargets capture and replay; nothing is reset.
+
+        Raises:
+            BindingError: there is no such slot.
+        """
+        if name not in self._state.slots:
+            raise BindingError(f"graph slot {name}", "there is none of this name", "Use Primary or Verify")
+        self._state.active = name
+
+    def capture_segmentation(self) -> tuple[Decline, ...]:
+        """Why the last capture on the active slot has seams; empty for a single graph."""
+        report = self.slot.report
+        return report.declines if report is not None else ()
+
+    def captured_segment_count(self) -> int:
+        """Captured segments of the installed graph; 0 when none is held."""
+        graph = self.slot.graph
+        return graph.report.captured_segments if graph is not None and self.slot.held else 0
+
+    def pin_fixed_capacity_symbols(self) -> int:
+        """Holds the cache symbols of capacity-form nodes, and masks that allow it, at capacity; how many.
+
+        A pure function of the graph: calling again changes nothing (semantics 2.3).
+        """
+        model = self._runner.planner.model
+        pinned = pinnable_symbols(model.program, model.contract) | fixed_capacity_symbols(model.program)
+        self._state.pinned, self._state.growing = pinned, None
+        return len(pinned)
+
+    @property
+    def pin_step_workspace(self) -> bool:
+        """Whether the step slot is kept between runs: a captured graph may then use it (semantics 1.10)."""
+        return self._state.pin_step
+
+    @pin_step_workspace.setter
+    def pin_step_workspace(self, pinned: bool) -> None:
+        self._state.pin_step = pinned
+
+    # ---------------------------------------------------------------------------------- what it says
+
+    def device_allocation_counts(self) -> AllocationCounts:
+        """Allocations and frees of the device, in number."""
+        total = self._runner.device.ledger.total
+        return AllocationCounts(total.total_count, total.total_count - total.current_count)
+
+    def check_device_capture_error(self) -> int:
+        """Waits, then takes this session's own pending validation flags; 0 when there are none."""
+        self._runner.device.synchronize()
+        flags, self._state.pending_flags = self._state.pending_flags, 0
+        return flags
+
+    @property
+    def variants(self) -> VariantStatistics:
+        """Counts of the kernel variants."""
+        return self._state.variants.statistics
+
+    @property
+    def branch_hits(self) -> int:
+        """How often a branch's kept result was used instead of running it."""
+        return self._state.memo.hits if self._state.memo is not None else 0
+
+    @property
+    def slot(self) -> GraphSlot:
+        """The active slot, with its history."""
+        return self._state.slot
+
+    @property
+    def state(self) -> SessionState:
+        """The session's changing state, for capturing and replaying."""
+        return self._state
+
+    @property
+    def runner(self) -> Runner:
+        """The planned program on its device."""
+        return self._runner
+
+    @property
+    def growing(self) -> frozenset[str]:
+        """Symbols that veto a capture, without the pinned ones."""
+        if self._state.growing is None:
+            model, fail_safe = self._runner.planner.model, self._options.fail_safe
+            self._state.growing = growing_symbols(
+                model.program, model.contract, self._state.pinned, fail_safe=fail_safe
+            )
+        return self._state.growing
+
+    def close(self) -> None:
+        """Drops the graphs, then gives back the session's own memory; bindings are their owners'."""
+        for slot in self._state.slots.values():
+            self.drop(slot, "the session was closed")
+        if self._state.memo is not None:
+            self._state.memo.close()
+        memory = self._runner.memory
+        held = [*memory.weight_buffers.values(), *memory.io.values(), *memory.kv.values()]
+        held += [*memory.workspace.values(), *([] if memory.arena is None else [memory.arena])]
+        for buffer in held:
+            self._runner.device.release(buffer)
+        memory.clear()
+        self._state.prepared = False
+
+    # ---------------------------------------------------------------------------------- the parts
+
+    def place(
+        self, inputs: Mapping[str, Array], mapped: Mapped, seeds: Mapping[int, tuple[int, ...]]
+    ) -> Placed:
+        """Binds the program at what is given now."""
+        model, scenario = self._runner.planner.model, self._scenario
+        shapes = bind_shapes(model, scenario, inputs, mapped)
+        placed = place(self._runner, shapes, inputs, mapped, seeds)
+        if self._state.memo is not None:
+            self._state.memo.attach(placed.program)
+        return placed
+
+    def dispatched(self, launch: Launch) -> None:
+        """Counts a kernel variant; one that is evicted takes the graphs that hold its node with it."""
+        if not self._state.variants.use(launch.step.index, shape_key(launch)):
+            return
+        cause = f"a kernel variant of {launch.step.node.name} was evicted"
+        for slot in self._state.slots.values():
+            if slot.graph is not None and slot.token is not None and launch.step.index in slot.graph.steps:
+                self._state.store.retire(slot.token, cause)
+
+    @property
+    def _scenario(self) -> Scenario:
+        """The plan's scenario; a specialised model has no symbols left that it could speak of."""
+        plan = self._runner.plan
+        return plan.scenario if plan.specialised is None else replace(plan.scenario, maxima={}, extents={})
+
+    @property
+    def cancel(self) -> CancelCheck:
+        """Raises once the user asked to stop."""
+        return self._options.cancel
+
+    def drop(self, slot: GraphSlot, cause: str) -> bool:
+        """Resets a slot and says so."""
+        return replaying.drop(self, slot, cause)
+
+    def map(self, bindings: Sequence[DeviceIoBinding]) -> Mapped:
+        """Validates bindings as :func:`~vramscope.run.mapping.map_bindings` does."""
+        return self._map(bindings)
+
+    def _map(self, bindings: Sequence[DeviceIoBinding]) -> Mapped:
+        return map_bindings(self._runner.planner.model.program, self._runner.device, bindings)
+
+    def _refuse_sequences(self, what: str, bound: frozenset[str] | set[str]) -> None:
+        program = self._runner.planner.model.program
+        for item in program.outputs:
+            value = program.values[item]
+            if value.is_sequence and value.name not in bound:
+                raise SequenceOutputError(
+                    f"output {value.name}", f"it is a sequence, which {what} does not give", "Use run_outputs"
+                )
+
+    @contextmanager
+    def _request(self) -> Iterator[None]:
+        """One top-level run: a validation submission; the step workspace goes back whatever happens."""
+        self._state.step += 1
+        try:
+            with submission(self._runner.device, self._pend):
+                yield
+        finally:
+            self._release_step_workspace()
+
+    def _pend(self, flags: int) -> None:
+        self._state.pending_flags |= flags
+
+    def _release_step_workspace(self) -> None:
+        memory = self._runner.memory
+        if not self._state.pin_step and Lifetime.STEP_SCOPED in memory.workspace:
+            memory.device.release(memory.workspace.pop(Lifetime.STEP_SCOPED))

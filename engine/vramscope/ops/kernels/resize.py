@@ -247,19 +247,20 @@ def _cubic(away: Values, slope: float) -> Values:
 
 
 def _places(item: _Axis, style: _Style) -> Values:
-    """Where in the input each output position lies."""
-    y = np.arange(item.after, dtype=np.float64)
+    """Where in the input each output position lies, in single precision as runtimes compute it."""
+    y: Values = np.arange(item.after, dtype=np.float32)
     exact = item.scale * item.before
-    centred = (y + 0.5) / item.scale - 0.5
+    scale = np.float32(item.scale)
+    centred = (y + np.float32(0.5)) / scale - np.float32(0.5)
     mode = style.coordinates
     if mode == "half_pixel" or (mode == "pytorch_half_pixel" and exact != 1):
         return centred
     if mode == "pytorch_half_pixel":
-        return np.full(item.after, -0.5)
+        return np.full(item.after, -0.5, np.float32)
     if mode == "half_pixel_symmetric":
-        return centred + item.before / 2 * (1 - item.after / exact)
+        return centred + np.float32(item.before / 2 * (1 - item.after / exact))
     if mode == "asymmetric":
-        return y / item.scale
+        return y / scale
     return _stretched(item, y, exact, mode)
 
 

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from vramscope.devices.governor import Governor
+from vramscope.devices.governor_grant import Grant
 from vramscope.devices.governor_growth import FifoQueue, MappedZone, Member, ZoneMetrics
 from vramscope.devices.governor_types import KvCache, Role, Tier, Weights, Workspace
 from vramscope.errors import CapacityUnavailableError, InvalidRequestError, TierExhaustedError
@@ -139,6 +140,33 @@ def test_g02_an_actual_smaller_than_the_grant_returns_the_rest_to_others_first()
     donor.give_up(70)
     me.grow(30).commit_bytes(0)
     assert [me.allowance, me.mapped, me.promised] == [25, 25, 0]
+
+
+@pytest.mark.parametrize(("actual", "left"), [(0, (10, 0, 0, 10)), (6, (10, 6, 0, 4)), (25, (25, 25, 0, 0))])
+def test_g02_what_is_not_mapped_of_the_own_allowance_stays_there_unpromised(
+    actual: int, left: tuple[int, int, int, int]
+) -> None:
+    world = World()
+    me = world.member("me", 10)
+    grant = me.grow(30)
+    assert (me.promised, me.unused, grant.size) == (10, 0, 30)
+    grant.commit_bytes(actual)
+    assert (me.allowance, me.mapped, me.promised, me.unused) == left
+    assert (grant.size, me.open_grants, world.governor.growing(DEVICE)) == (0, 0, 0)
+
+
+def test_g02_a_grant_is_settled_once_whatever_way() -> None:
+    world = World()
+    me = world.member("me", 10)
+    for settle in (Grant.commit, Grant.settle_retained, Grant.close):
+        grant = me.grow(20)
+        settle(grant)
+        before = world.state()
+        for again in (Grant.commit, Grant.settle_retained):
+            with pytest.raises(InvalidRequestError, match="settled before"):
+                again(grant)
+        grant.close()
+        assert (world.state(), me.open_grants, grant.size) == (before, 0, 0)
 
 
 def test_g02_retained_capacity_stays_with_the_requester_unmapped() -> None:

@@ -127,14 +127,18 @@ class ZoneMachine(RuleBasedStateMachine):
         super().__init__()
         self.governor = Governor({DEVICE: self.LIMIT})
         self.zone = MappedZone(self.governor)
-        self.accounts = [Account() for _ in range(3)]
+        self.accounts = [Account(allowance) for allowance in (0, 20, 40)]
         self.members = [self.join(place) for place in range(3)]
         self.sources: dict[Grant, tuple[int, int, int, list[tuple[int, int]]]] = {}
 
     def join(self, place: int) -> Member:
         holder = self.governor.issue_holder(f"m{place}")
         return self.zone.join(
-            holder, KvCache(), priority=place, reclaim=lambda _size: self.accounts[place].gives
+            holder,
+            KvCache(),
+            allowance=self.accounts[place].allowance,
+            priority=place,
+            reclaim=lambda _size: self.accounts[place].gives,
         )
 
     def free(self) -> int:

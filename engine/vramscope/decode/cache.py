@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from vramscope.graph.dtypes import numpy_dtype, tensor_bytes
 from vramscope.graph.model import Array, KvForm, KvPair, Model, Value
 from vramscope.plan.symbols import kv_shape, pair_capacity
@@ -55,7 +53,7 @@ def grow_cache(model: Model, runner: Runner, batch: int, capacities: tuple[int, 
             value = values[pair.input]
             old = kv_prefix(pair, previous[name].bytes, value, batch, old_capacity, length)
             new = kv_prefix(pair, runner.memory.kv[name].bytes, value, batch, new_capacity, length)
-            np.copyto(new, old)
+            runner.device.copy(new, old)
     for buffer in previous.values():
         runner.device.release(buffer)
 

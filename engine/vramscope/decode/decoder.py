@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vramscope.decode.cache import allocate_cache, grow_cache
-from vramscope.decode.feeds import StateBuffers, state_buffers
 from vramscope.decode.prompts import check_prompts
 from vramscope.decode.sampling import Sampler
 from vramscope.decode.session_state import RunState, SavedState, StepKind
 from vramscope.decode.slot import GraphSlot
 from vramscope.decode.stepper import Stepper
+from vramscope.decode.stepwork import StepWorker
 from vramscope.decode.types import (
     DecodeSnapshot,
     DecodeState,
@@ -38,7 +38,6 @@ from vramscope.run.events import (
     ignore_progress,
     never_cancelled,
 )
-from vramscope.run.graph import StepWork
 from vramscope.run.runner import Runner
 
 if TYPE_CHECKING:
@@ -73,9 +72,12 @@ class Decoder:
         self.model = model
         self._contract = model.contract
         self._planner = Planner(model)
-        self._runner = Runner(self._planner, plan, device or HostDevice(budget), events)
+        held = device or HostDevice(budget)
+        self._runner = Runner(self._planner, self._planner.suited(plan, held.runtime), held, events)
         self._stepper = Stepper(self._runner)
         self._sampler = Sampler(sampling or Sampling())
+        self._worker = StepWorker(self._runner, self._stepper, self._sampler)
+        self._captured: Sequence[Binding] = ()
         self._slot = GraphSlot("Primary")
         self._state = DecodeState.IDLE
         self._run = RunState()
@@ -143,14 +145,9 @@ class Decoder:
         batch = self.plan.scenario.batch
         bindings, program = self._stepper.bind(Phase.PREFILL, Extents(batch, longest, 0, self._run.capacity))
         self._run.uploaded(self._stepper.feeds.fill_prompt(bindings, prompts))
-        state = self._buffers()
-        state.length[:] = [len(prompt) for prompt in prompts]
         started, before = self._start()
         self._runner.run(program, cancel)
-        logits = self._stepper.logits(bindings)
-        rows = state.length - 1 if logits.shape[1] > 1 else np.zeros(batch, np.int64)
-        self._run.logits = logits[np.arange(batch), rows]
-        state.token[:] = self._sampler.choose(self._run.logits)
+        self._run.logits = self._worker.start(bindings, [len(prompt) for prompt in prompts])
         self._run.position = longest
         self._state = DecodeState.WARM_UP
         self._runner.say(EventKind.PHASE, "prefill", f"{longest} tokens a sequence in one pass")
@@ -172,7 +169,7 @@ class Decoder:
         check = never_cancelled if any(pair.window for pair in self._contract.kv) else cancel
         cancel()
 
-        work = self._work(bindings)
+        work = self._worker.work(bindings)
         first = self._run.eager_steps == 0
         if first:
             self._runner.measured(lambda: self._runner.run(program, check, work))
@@ -209,8 +206,9 @@ class Decoder:
             bindings,
             self._stepper.moving_symbols(self._run.position, self._run.capacity),
             self._run.warmed,
-            self._work(bindings),
+            self._worker.work(bindings),
         )
+        self._captured = bindings
         self._moved(bindings)
         self._state = DecodeState.READY if report.captured else DecodeState.UNSUPPORTED
         self._tell_capture(report)
@@ -233,11 +231,11 @@ class Decoder:
             return self.advance(cancel)
         started, before = self._start()
         bindings, program = self._stepper.decode(self._run.position, self._run.capacity)
-        changed = self._slot.check(bindings)
+        changed = () if bindings is self._captured else self._slot.check(bindings)
         if changed:
             self._invalidate(tuple(str(item.error()) for item in changed))
             raise changed[0].error()
-        self._slot.replay(self._runner, program, self._work(bindings))
+        self._slot.replay(self._runner, program, self._worker.work(bindings))
         self._moved(bindings)
         return self._result(started, before, StepKind.REPLAY)
 
@@ -301,22 +299,9 @@ class Decoder:
     def _bucket(self, length: int) -> int:
         return self.plan.scenario.bucket.capacity(length, self.plan.kv.capacity)
 
-    def _buffers(self) -> StateBuffers:
-        return state_buffers(self._runner.memory, self.plan.scenario.batch)
-
-    def _work(self, bindings: Sequence[Binding]) -> StepWork:
-        """A step's own work on the device: feeds moved on before it, the next token chosen after it."""
-        state, logits = self._buffers(), self._stepper.logits(bindings)[:, -1]
-
-        def choose() -> None:
-            np.add(state.length, 1, out=state.length)
-            state.token[:] = self._sampler.choose(logits)
-
-        advance = self._stepper.feeds.advance(bindings, state)
-        return StepWork((("feeds", advance),), (("sampling", choose),))
-
     def _moved(self, bindings: Sequence[Binding]) -> None:
-        self._run.logits = self._stepper.logits(bindings)[:, -1]
+        self._worker.settle(bindings)
+        self._run.logits = self._worker.logits(bindings)
         self._run.position += 1
 
     def _start(self) -> tuple[float, int]:
@@ -324,9 +309,9 @@ class Decoder:
         return time.perf_counter(), self.device.ledger.total.total_count
 
     def _result(self, started: float, before: int, kind: StepKind) -> StepResult:
+        tokens = self._worker.tokens()
         seconds = time.perf_counter() - started
         allocations = self.device.ledger.total.total_count - before
-        tokens = tuple(int(item) for item in self._buffers().token)
         self._run.count(seconds, allocations, 8 * len(tokens), kind)
         self._run.finished = self._finish(tokens)
         return StepResult(

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vramscope.devices.base import FeedWrite
 from vramscope.graph.dtypes import tensor_bytes
 from vramscope.graph.model import Array, Feed, KvForm, KvPair, Model, Value
 from vramscope.plan.symbols import Extents, feed_shape, kv_shape, pair_capacity
 from vramscope.run.bindings import Binding, bind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from vramscope.run.memory import SessionMemory
 
@@ -134,50 +135,30 @@ class Feeds:
         else:
             view[...] = 1
 
-    def advance(self, bindings: Sequence[Binding], state: StateBuffers) -> Callable[[], None]:
-        """An action that moves every feed one token on, entirely inside device buffers."""
-        writers = [
-            writer
+    def writes(self, bindings: Sequence[Binding], state: StateBuffers) -> tuple[FeedWrite, ...]:
+        """What moves every feed one token on, entirely inside device buffers."""
+        found = (
+            _write(feed, binding, state)
             for binding in bindings
             if (feed := self._contract.feeds.get(binding.input)) is not None
-            and (writer := _writer(feed, binding, state)) is not None
-        ]
-
-        def advance_feeds() -> None:
-            for writer in writers:
-                writer()
-
-        return advance_feeds
+        )
+        return tuple(item for item in found if item is not None)
 
 
-def _writer(feed: Feed, binding: Binding, state: StateBuffers) -> Callable[[], None] | None:
-    view = binding.input_view()
-    rows = np.arange(state.length.size)
+def _write(feed: Feed, binding: Binding, state: StateBuffers) -> FeedWrite | None:
     if feed is Feed.MASK:
-        whole = binding.array
-
-        def mask() -> None:
-            whole[rows, state.length] = 1
-
-        return mask
+        return FeedWrite("mark", binding.array, state.length)
+    view = binding.input_view()
+    target = view[:, 0] if view.ndim == 2 else view.reshape(-1)
+    if feed is Feed.PAST_FLAG:
+        return FeedWrite("fill", target, offset=1)
     sources: dict[Feed, tuple[Array, int]] = {
         Feed.TOKENS: (state.token, 0),
         Feed.POSITIONS: (state.length, 0),
         Feed.WRITE_INDICES: (state.length, 0),
         Feed.VALID_LENGTH: (state.length, 1),
     }
-    if feed is Feed.PAST_FLAG:
-
-        def past_flag() -> None:
-            view[...] = 1
-
-        return past_flag
     if feed not in sources:
         return None
     source, offset = sources[feed]
-    target = view.reshape(-1) if view.ndim != 2 else view[:, 0]
-
-    def copy() -> None:
-        np.add(source, offset, out=target, casting="unsafe")
-
-    return copy
+    return FeedWrite("copy", target, source, offset)

@@ -31,6 +31,11 @@ class Sampler:
         self._sampling = sampling
         self.restart()
 
+    @property
+    def greedy(self) -> bool:
+        """Whether the likeliest token is taken, which a device does by itself."""
+        return self._sampling.temperature == 0
+
     def restart(self) -> None:
         """Back to the seed: what is drawn next is what a fresh sampler draws first."""
         self._random = np.random.Generator(np.random.PCG64(self._sampling.seed))

@@ -21,6 +21,24 @@ Action: TypeAlias = tuple[str, Callable[[], None]]
 
 
 @dataclass(frozen=True, slots=True)
+class FeedWrite:
+    """One tensor moved on by a token, for every sequence ``b`` of the batch, on the device.
+
+    Attributes:
+        kind: ``copy``: target[b] = source[b] + offset; ``mark``: target[b, source[b]] = 1; ``fill``:
+            target[b] = offset.
+        target: what is written; [batch], or [batch, columns] for ``mark``.
+        source: int64 [batch]; None for ``fill``.
+        offset: added, or filled in.
+    """
+
+    kind: str
+    target: Array
+    source: Array | None = None
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Buffer:
     """Device memory.
 
@@ -48,6 +66,10 @@ class Device(Protocol):
     def ledger(self) -> Ledger:
         """Counts what is out."""
 
+    @property
+    def runtime(self) -> str:
+        """Whose kernels' scratch a plan for this device counts: a scenario's ``runtime``."""
+
     def allocate(self, site: Site, size: int) -> Buffer:
         """A new buffer of exactly ``size`` bytes; raises OutOfBudgetError or LedgerSealedError."""
 
@@ -71,6 +93,18 @@ class Device(Protocol):
 
     def copy(self, target: Array, source: Array) -> None:
         """Copies within the device; shapes are equal, types may differ."""
+
+    def feed_action(self, writes: Sequence[FeedWrite]) -> Callable[[], None]:
+        """An action, recordable, that moves every feed on by one token inside device memory."""
+
+    def choose_action(self, logits: Array, token: Array, length: Array) -> Callable[[], None]:
+        """An action, recordable, that writes the likeliest token of each row and adds 1 to each length.
+
+        Args:
+            logits: [batch, vocabulary], any float type; of equal ones the first wins.
+            token: int64 [batch], written.
+            length: int64 [batch], written.
+        """
 
     def running(self) -> AbstractContextManager[None]:
         """Held around a run: error state and stream of this device."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vramscope.devices.base import Action, Buffer, Replay
+from vramscope.devices.base import Action, Buffer, FeedWrite, Replay
 from vramscope.devices.latch import ErrorLatch
 from vramscope.devices.ledger import Ledger, Site
 from vramscope.errors import CancelledError, RecordingError, VramscopeError
@@ -48,6 +48,11 @@ class HostDevice:
     def ledger(self) -> Ledger:
         """Counts what is out."""
         return self._ledger
+
+    @property
+    def runtime(self) -> str:
+        """The host kernels'."""
+        return "vramscope"
 
     def allocate(self, site: Site, size: int) -> Buffer:
         """A new buffer of exactly ``size`` bytes, aligned; its contents are undefined.
@@ -113,6 +118,25 @@ class HostDevice:
     def copy(self, target: Array, source: Array) -> None:
         """Copies elements."""
         np.copyto(target, source, casting="unsafe")
+
+    def feed_action(self, writes: Sequence[FeedWrite]) -> Callable[[], None]:
+        """Writes feed after feed."""
+        every = [_feed(item) for item in writes]
+
+        def advance() -> None:
+            for write in every:
+                write()
+
+        return advance
+
+    def choose_action(self, logits: Array, token: Array, length: Array) -> Callable[[], None]:
+        """Argmax in float32."""
+
+        def choose() -> None:
+            np.add(length, 1, out=length)
+            token[:] = np.argmax(np.asarray(logits, np.float32), axis=-1)
+
+        return choose
 
     def running(self) -> AbstractContextManager[None]:
         """Kernels compute with infinities and NaN as ONNX says, without warnings."""
@@ -180,3 +204,25 @@ class HostDevice:
         """Gives back everything that is still out."""
         for buffer in tuple(self._open.values()):
             self.release(buffer)
+
+
+def _feed(write: FeedWrite) -> Callable[[], None]:
+    target, source, offset = write.target, write.source, write.offset
+    if source is None:
+
+        def fill() -> None:
+            target[...] = offset
+
+        return fill
+    rows = np.arange(source.size)
+    if write.kind == "mark":
+
+        def mark() -> None:
+            target[rows, source] = 1
+
+        return mark
+
+    def copy() -> None:
+        np.add(source, offset, out=target, casting="unsafe")
+
+    return copy

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vramscope.errors import ScenarioError
 from vramscope.graph.dtypes import BYTES_LIMIT
-from vramscope.plan.types import OWN_RUNTIME, REFERENCE_RUNTIME, Scenario
+from vramscope.plan.types import CUDA_RUNTIME, OWN_RUNTIME, REFERENCE_RUNTIME, Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -44,8 +44,8 @@ def check_scenario(scenario: Scenario, symbols: Collection[str]) -> None:
         _check_number("maximum", name, maximum, symbols)
     for name, extent in scenario.extents.items():
         _check_number("extent", name, extent, symbols)
-    if scenario.runtime not in (OWN_RUNTIME, REFERENCE_RUNTIME):
-        choices = f"Choose {OWN_RUNTIME} or {REFERENCE_RUNTIME}"
+    if scenario.runtime not in (OWN_RUNTIME, CUDA_RUNTIME, REFERENCE_RUNTIME):
+        choices = f"Choose {OWN_RUNTIME}, {CUDA_RUNTIME} or {REFERENCE_RUNTIME}"
         raise ScenarioError(f"runtime {scenario.runtime!r}", "it is not known", choices)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vramscope.plan.types import (
+    CUDA_RUNTIME,
     REFERENCE_RUNTIME,
     UNKNOWN,
     BindingRow,
@@ -90,6 +91,8 @@ def _scratch_detail(phases: Sequence[PhasePlan], scenario: Scenario) -> str:
     """Whose kernels' scratch it is, and the nodes that ask for the most."""
     if scenario.runtime == REFERENCE_RUNTIME:
         whose = "scratch of the reference runtime's CUDA kernels"
+    elif scenario.runtime == CUDA_RUNTIME:
+        whose = "scratch of VRAMScope's CUDA kernels"
     else:
         whose = "scratch of VRAMScope's host kernels, not a GPU runtime's"
     nodes = dict.fromkeys(name for phase in phases for name in phase.workspace.blame.values() if name)

@@ -41,6 +41,7 @@ from vramscope.plan.symbols import (
     plain_bindings,
 )
 from vramscope.plan.types import (
+    CUDA_RUNTIME,
     UNKNOWN,
     BindingRow,
     Bounded,
@@ -178,6 +179,12 @@ class Planner:
             axes=axis_rows(self.index, list(zip(bindings, ranges, strict=True)), self.model.program.minted),
             notes=(*self._notes(scenario, bindings), *body_notes(phases)),
         )
+
+    def suited(self, plan: Plan, runtime: str) -> Plan:
+        """``plan``, made again where it counts the scratch of other kernels than a CUDA device's own."""
+        if runtime != CUDA_RUNTIME or plan.scenario.runtime == runtime:
+            return plan
+        return self.plan(replace(plan.scenario, runtime=runtime))
 
     def total_bytes(self, scenario: Scenario) -> int | None:
         """The plan's total alone, without rows.

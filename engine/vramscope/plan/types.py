@@ -111,6 +111,9 @@ class BucketPolicy:
 OWN_RUNTIME = "vramscope"
 """Plans the scratch of VRAMScope's own host kernels."""
 
+CUDA_RUNTIME = "cuda"
+"""Plans the scratch of VRAMScope's own CUDA kernels."""
+
 REFERENCE_RUNTIME = "reference"
 """Plans the scratch that the reference runtime's CUDA kernels document."""
 
@@ -128,7 +131,8 @@ class Scenario:
         maxima: declared maxima of symbols, by name.
         extents: what symbols of the inputs are exactly, by name; a maximum only bounds its symbol.
         bucket: how the KV cache grows.
-        runtime: whose kernels' scratch is planned: :data:`OWN_RUNTIME` or :data:`REFERENCE_RUNTIME`.
+        runtime: whose kernels' scratch is planned: :data:`OWN_RUNTIME`, :data:`CUDA_RUNTIME` or
+            :data:`REFERENCE_RUNTIME`.
     """
 
     batch: int = 1

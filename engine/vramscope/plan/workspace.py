@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from vramscope.errors import VramscopeError
 from vramscope.graph.model import ABSENT, Step
+from vramscope.ops.cuda_workspace import CUDA_WORKSPACE
 from vramscope.ops.formulas import REFERENCE_WORKSPACE
 from vramscope.ops.spec import (
     ABSENT_META,
@@ -19,6 +20,7 @@ from vramscope.ops.spec import (
 from vramscope.ops.table import spec_for
 from vramscope.plan.planned import CONTROL_FLOW_SCOPE, walk_steps
 from vramscope.plan.types import (
+    CUDA_RUNTIME,
     OWN_RUNTIME,
     REFERENCE_RUNTIME,
     Bounded,
@@ -44,6 +46,8 @@ EMPTY = WorkspacePlan(
 
 def estimator_of(spec: OpSpec, runtime: str) -> Workspace | None:
     """Who says how much scratch the operator needs in ``runtime``."""
+    if runtime == CUDA_RUNTIME:
+        return CUDA_WORKSPACE.get((spec.domain, spec.name))
     if runtime == REFERENCE_RUNTIME:
         return REFERENCE_WORKSPACE.get((spec.domain, spec.name))
     return spec.workspace

@@ -251,18 +251,19 @@ def settle(program: BoundProgram, memory: SessionMemory, value: int, name: str, 
 
     Or counts it as an allocation.
     """
-    if isinstance(result, Packed | list) or not memory.device.owns(result) or result.dtype.hasobject:
+    if isinstance(result, Packed | list) or result.dtype.hasobject:
         return result
+    move = memory.device.copy if memory.device.owns(result) else memory.device.upload
     placement = program.arena.placements.get(value)
     if placement is not None and result.nbytes <= placement.size:
         view = memory.arena_view(placement.offset, result.nbytes).view(result.dtype).reshape(result.shape)
-        memory.device.copy(view, result)
+        move(view, result)
         return view
     program.leases.append(
         memory.device.allocate(site(ComponentName.ACTIVATIONS, f"unplanned: {name}"), result.nbytes)
     )
     kept = program.leases[-1].bytes.view(result.dtype).reshape(result.shape)
-    memory.device.copy(kept, result)
+    move(kept, result)
     return kept
 
 

@@ -5,7 +5,7 @@ They come first, while the rest of the memory is still free, so that loading nee
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -152,7 +152,8 @@ def _run_constant(
         output_types=outputs,
     )
     if spec.strided_view and memory.device.owns(call.inputs[0]):
-        call.placed[0] = call.array(0).transpose(step.node.integers("perm") or None)
+        source = cast("Array", call.inputs[0])
+        call.placed[0] = source.transpose(step.node.integers("perm") or None)
     else:
         memory.device.kernel(step.node, spec)(call)
     for value, result in zip(step.outputs, call.placed, strict=True):
@@ -162,10 +163,20 @@ def _run_constant(
 
 def _keep(memory: SessionMemory, value: Value, result: Tensor, resident: bool) -> Tensor:
     """A constant step's own result moves into a buffer of its exact size; a view stays a view."""
-    if not resident or isinstance(result, Packed | list) or not memory.device.owns(result):
+    if isinstance(result, Packed):
+        if not resident or memory.device.owns(result.data):
+            return result
+        return Packed(_moved(memory, value.name, result.data.reshape(-1)), result.dtype, result.shape)
+    if not resident or isinstance(result, list) or result.dtype.hasobject:
         return result
-    buffer = memory.device.allocate(site(ComponentName.WEIGHTS, value.name), result.nbytes)
-    memory.weight_buffers[f"folded:{value.name}"] = buffer
+    return _moved(memory, value.name, result)
+
+
+def _moved(memory: SessionMemory, name: str, result: Array) -> Array:
+    """A copy in a weight buffer of its own."""
+    buffer = memory.device.allocate(site(ComponentName.WEIGHTS, name), result.nbytes)
+    memory.weight_buffers[f"folded:{name}"] = buffer
     kept = buffer.bytes.view(result.dtype).reshape(result.shape)
-    memory.device.copy(kept, result)
+    move = memory.device.copy if memory.device.owns(result) else memory.device.upload
+    move(kept, result)
     return kept

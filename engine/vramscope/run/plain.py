@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -79,9 +79,7 @@ def run_plain(
         found: list[tuple[str, Tensor]] = []
         for identity in program.outputs:
             value = ready.values[identity]
-            found.append(
-                (program.values[identity].name, np.array(value) if isinstance(value, np.ndarray) else value)
-            )
+            found.append((program.values[identity].name, _taken(runner, value)))
         return found
     finally:
         runner.close()
@@ -92,6 +90,13 @@ def _scenario_of(plan: Plan) -> Scenario:
     return plan.scenario if plan.specialised is None else replace(plan.scenario, maxima={}, extents={})
 
 
+def _taken(runner: Runner, value: Tensor) -> Tensor:
+    """A result that outlives the session."""
+    if isinstance(value, np.ndarray) or runner.device.owns(value):
+        return runner.device.download(cast("Array", value)) if runner.device.owns(value) else np.array(value)
+    return value
+
+
 def _bind_inputs(runner: Runner, inputs: Mapping[str, Array]) -> list[Binding]:
     program = runner.planner.model.program
     bindings: list[Binding] = []
@@ -100,7 +105,7 @@ def _bind_inputs(runner: Runner, inputs: Mapping[str, Array]) -> list[Binding]:
         binding = bind(
             runner.memory.io[value.name], value.dtype, inputs[value.name].shape, input_name=value.name
         )
-        np.copyto(binding.array, inputs[value.name])
+        runner.device.upload(binding.array, inputs[value.name])
         bindings.append(binding)
     return bindings
 

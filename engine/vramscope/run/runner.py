@@ -104,7 +104,7 @@ class Runner:
 
         Returns the lifetime of each step's scratch.
         """
-        need, needs = phase_workspace(self.planner.index, resolver)
+        need, needs = phase_workspace(self.planner.index, resolver, self.plan.scenario.runtime)
         for lifetime, size in need.bytes.items():
             if reserve_slot(self.memory, lifetime, size):
                 text = f"the {lifetime.value} slot was replaced: {size:,} bytes, for {need.blame[lifetime]}"

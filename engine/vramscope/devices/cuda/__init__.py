@@ -1,0 +1,1 @@
+"""The CUDA device: CuPy (imported here alone) for memory, streams and graphs; own kernels through NVRTC."""

@@ -1,0 +1,310 @@
+"""The packed arguments of the attention kernels: lengths, rotation, masks, and the specialised source."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from math import gcd
+from typing import TYPE_CHECKING
+
+from vramscope.devices.cuda.launch import Launch, Source, blocks, source
+from vramscope.devices.cuda.strided import type_name
+from vramscope.devices.cuda.work import NoKernelError
+
+if TYPE_CHECKING:
+    from vramscope.devices.cuda.array import DeviceArray
+
+TILE = 32
+"""Query rows of one block of the tiled kernel."""
+MOST_WIDTH = 256
+"""The widest head that the kernels hold in registers."""
+MOST_ROWS = 8
+"""Query heads of one block of the split kernel at most."""
+
+FIXED, SEQLENS, VALID_ROWS, MASK_ROWS = 0, 1, 2, 3
+"""Where an entry's length stands: in the launch, in seqlens_k, in nonpad_kv_seqlen, read out of a mask."""
+
+
+def address(value: DeviceArray | int | None) -> int:
+    """A device address; 0 for nothing."""
+    return 0 if value is None else value if isinstance(value, int) else value.address
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """The ``Lengths`` structure of the kernels.
+
+    Attributes:
+        kind: where the length stands.
+        values: the device tensor with one number a batch entry; None for FIXED.
+        counts: ``query_seqlens``.
+        positions: query rows.
+        keys: rows that are valid (FIXED), or that there are at most.
+        offset: position of query row 0 (FIXED).
+        fresh: rows that the step appends.
+        capacity: rows of a sliding cache.
+        window: its window; 0: none.
+    """
+
+    kind: int
+    values: DeviceArray | int | None
+    counts: DeviceArray | None
+    positions: int
+    keys: int
+    offset: int = 0
+    fresh: int = 0
+    capacity: int = 0
+    window: int = 0
+
+    def pack(self) -> bytes:
+        """As the kernels read it."""
+        tail = (self.positions, self.keys, self.offset, self.fresh, self.capacity, self.window)
+        return struct.pack("<qQQ6q", self.kind, address(self.values), address(self.counts), *tail)
+
+
+@dataclass(frozen=True, slots=True)
+class Rotary:
+    """The ``Rotary`` structure: tables [rows, half] and, where given, int64 positions [B, S]."""
+
+    cos: DeviceArray | None = None
+    sin: DeviceArray | None = None
+    positions: DeviceArray | None = None
+    interleaved: bool = False
+
+    def pack(self) -> bytes:
+        """As the kernels read it."""
+        rows, half = self.cos.shape if self.cos is not None else (0, 0)
+        pointers = (address(self.cos), address(self.sin), address(self.positions))
+        return struct.pack("<3Q3q", *pointers, half, int(self.interleaved), rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Head rows in memory: an address and strides in elements along batch, head and position."""
+
+    address: int
+    batch: int
+    head: int
+    position: int
+
+    @classmethod
+    def of(cls, array: DeviceArray) -> Rows:
+        """Of a tensor [B, heads, S, D] of any strides but 1 along D.
+
+        Raises:
+            NoKernelError: elements of a row do not lie side by side.
+        """
+        batch, head, position, inner = array.steps
+        if inner != 1 and array.shape[3] > 1:
+            raise NoKernelError("elements of a head do not lie side by side")
+        return cls(array.address, batch, head, position)
+
+    @property
+    def strides(self) -> tuple[int, int, int]:
+        """Along batch, head and position."""
+        return (self.batch, self.head, self.position)
+
+
+def heads_of(array: DeviceArray, heads: int) -> DeviceArray:
+    """[B, S, heads·D] as [B, heads, S, D], without a copy."""
+    batch, positions, whole = array.shape
+    return array.reshape(batch, positions, heads, whole // heads).transpose((0, 2, 1, 3))
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """A bias [B or 1, H or 1, S or 1, keys]: kind 0 none, 1 bool (False hides), 2 added to the scores."""
+
+    value: DeviceArray | None = None
+    kind: int = 0
+
+    @property
+    def width(self) -> int:
+        """Its keys."""
+        return self.value.shape[3] if self.value is not None else 0
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Strides along batch, head, row and key; 0 where it repeats."""
+        if self.value is None:
+            return (0, 0, 0, 0)
+        return tuple(
+            0 if extent == 1 else step
+            for extent, step in zip(self.value.shape, self.value.steps, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """One attention over rows that are in place.
+
+    Attributes:
+        dtype: a tensor of the element type.
+        batch: entries.
+        positions: query rows.
+        heads: query heads.
+        kv_heads: key heads.
+        width: head size, of values too.
+        query, keys, values, output: where they are.
+        lengths: per entry.
+        rotary: of the queries.
+        mask: added or hiding.
+        sink: logits a head; ``smooth`` stands for zeros.
+        norm: weight of the queries' RMS norm.
+        left, right: keys seen before and after the own position; −1: all.
+        scale, softcap, epsilon: as the operators say.
+        splits: blocks that share one row's keys (a single query row).
+        partial: where they leave their results.
+    """
+
+    dtype: DeviceArray
+    batch: int
+    positions: int
+    heads: int
+    kv_heads: int
+    width: int
+    query: Rows
+    keys: Rows
+    values: Rows
+    output: Rows
+    lengths: Lengths
+    rotary: Rotary = Rotary()
+    mask: Mask = Mask()
+    sink: DeviceArray | None = None
+    smooth: bool = False
+    norm: DeviceArray | None = None
+    left: int = -1
+    right: int = -1
+    scale: float = 1.0
+    softcap: float = 0.0
+    epsilon: float = 0.0
+    splits: int = 1
+    partial: int = 0
+
+    @property
+    def group(self) -> int:
+        """Query heads of one key head."""
+        return self.heads // self.kv_heads
+
+    def pack(self) -> bytes:
+        """The ``Attend`` structure."""
+        pointers = (self.query.address, self.keys.address, self.values.address, self.output.address)
+        more = (address(self.mask.value), address(self.sink), address(self.norm), self.partial)
+        queries = (self.query.batch, self.query.position, self.query.head)
+        outputs = (self.output.batch, self.output.position, self.output.head)
+        strides = (*queries, *self.keys.strides, *self.values.strides, *outputs, *self.mask.strides)
+        numbers = (self.mask.kind, self.mask.width, int(self.smooth), self.heads, self.group)
+        tail = (self.left, self.right, self.splits)
+        head = struct.pack("<8Q24q", *pointers, *more, *strides, *numbers, *tail)
+        reals = struct.pack("<3d", self.scale, self.softcap, self.epsilon)
+        return head + self.lengths.pack() + self.rotary.pack() + reals
+
+
+def attend_source(dtype: DeviceArray, width: int, vector: int = 1, rows: int = 0) -> Source:
+    """The attention kernels for one element type and head size.
+
+    With ``rows`` (query heads a block) and ``vector`` (elements a load) those for a single query row.
+
+    Raises:
+        NoKernelError: a type or a width that they do not have.
+    """
+    kind = type_name(dtype.dtype)
+    if kind not in ("float", "f16", "bf16"):
+        raise NoKernelError(f"its kernel attends in float32, float16 and bfloat16, not {dtype.dtype}")
+    if not 0 < width <= MOST_WIDTH:
+        raise NoKernelError(f"a head of {width} elements is wider than {MOST_WIDTH}")
+    side = min(32, 1 << (-(-width // vector) - 1).bit_length())
+    names = (("T", kind), ("HEAD", width), ("VEC", vector), ("SIDE", side), ("ROWS", max(rows, 1)))
+    single = (("SPLIT", 1),) if rows else ()
+    return source("attend", tuple((name, str(value)) for name, value in (*names, *single)))
+
+
+def load_width(attention: Attention) -> int:
+    """Elements of one load: as many as fit in 16 bytes and divide the head, the strides and the addresses."""
+    item = attention.dtype.itemsize
+    sizes = [16, attention.width * item]
+    for rows in (attention.keys, attention.values):
+        sizes += [rows.address, *(stride * item for stride in rows.strides)]
+    return max(1, gcd(*sizes) // item)
+
+
+def attend_launches(attention: Attention) -> list[Launch]:
+    """The launches: the split kernel (and its combination) for one query row, else the tiled one."""
+    if attention.batch * attention.heads * attention.positions == 0:
+        return []
+    argument = (attention.pack(),)
+    if attention.positions == 1:
+        rows = min(attention.group, MOST_ROWS)
+        text = attend_source(attention.dtype, attention.width, load_width(attention), rows)
+        chunks = -(-attention.group // rows)
+        grid = (attention.splits, attention.kv_heads * chunks, attention.batch)
+        found = [Launch(text, "attend_split", grid, (128, 1, 1), argument)]
+        if attention.splits > 1:
+            threads = min(256, max(32, -(-attention.width // 32) * 32))
+            whole = (attention.heads, attention.batch, 1)
+            found.append(Launch(text, "combine", whole, (threads, 1, 1), argument))
+        return found
+    grid = (blocks(attention.positions, TILE), attention.heads, attention.batch)
+    shared = 4 * (2 * TILE * (attention.width + 1) + TILE * attention.width + TILE * (TILE + 1))
+    text = attend_source(attention.dtype, attention.width)
+    return [Launch(text, "attend_tiled", grid, (128, 1, 1), argument, shared)]
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """New rows into a cache: keys normed and rotated."""
+
+    dtype: DeviceArray
+    batch: int
+    positions: int
+    kv_heads: int
+    width: int
+    new_keys: Rows
+    new_values: Rows
+    keys: Rows
+    values: Rows
+    rows: int
+    lengths: Lengths
+    rotary: Rotary = Rotary()
+    norm: DeviceArray | None = None
+    epsilon: float = 0.0
+
+    def launches(self) -> list[Launch]:
+        """One launch, a warp a head and position."""
+        if self.batch * self.positions * self.kv_heads == 0:
+            return []
+        pointers = (self.new_keys, self.new_values, self.keys, self.values)
+        new = [(item.batch, item.position, item.head) for item in pointers[:2]]
+        old = [item.strides for item in pointers[2:]]
+        strides = [number for part in (*new, *old) for number in part]
+        head = struct.pack(
+            "<5Q13q", *(item.address for item in pointers), address(self.norm), *strides, self.rows
+        )
+        argument = head + self.lengths.pack() + self.rotary.pack() + struct.pack("<d", self.epsilon)
+        grid = (self.positions, self.kv_heads, self.batch)
+        return [Launch(attend_source(self.dtype, self.width), "append", grid, (32, 1, 1), (argument,))]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Rows from one buffer to the head of another: held ones (``copy_held``) or the newest (``settle``)."""
+
+    dtype: DeviceArray
+    batch: int
+    kv_heads: int
+    width: int
+    source: Rows
+    target: Rows
+    rows: int
+    lengths: Lengths
+    clear: bool = False
+
+    def launches(self, function: str) -> list[Launch]:
+        """One launch of ``copy_held`` or ``settle``."""
+        if self.batch * self.kv_heads * self.rows == 0:
+            return []
+        numbers = (*self.source.strides, *self.target.strides, self.rows, int(self.clear))
+        head = struct.pack("<2Q8q", self.source.address, self.target.address, *numbers)
+        grid = (min(self.rows, 1024), self.kv_heads, self.batch)
+        text = attend_source(self.dtype, self.width)
+        return [Launch(text, function, grid, (64, 1, 1), (head + self.lengths.pack(),))]

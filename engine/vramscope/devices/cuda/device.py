@@ -1,0 +1,367 @@
+"""The CUDA device: memory straight from the driver and counted, one stream, thread-local graph capture."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from vramscope.devices.base import Buffer
+from vramscope.devices.cuda.array import DeviceArray, at_address
+from vramscope.devices.cuda.driver import KernelLoader
+from vramscope.devices.cuda.fallback import run_on_host
+from vramscope.devices.cuda.layout import copy_launches
+from vramscope.devices.cuda.stepping import advance_launch, choose_launches
+from vramscope.devices.cuda.table import BUILDERS
+from vramscope.devices.cuda.work import NoKernelError, Work
+from vramscope.devices.ledger import Ledger
+from vramscope.errors import (
+    AllocationFailedError,
+    InputError,
+    RecordingError,
+    UnsupportedOperatorError,
+    VramscopeError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from vramscope.devices.base import Action, FeedWrite, Replay
+    from vramscope.devices.cuda.launch import Launch
+    from vramscope.devices.cuda.work import Builder
+    from vramscope.devices.ledger import Site
+    from vramscope.graph.model import Array, Node
+    from vramscope.ops.call import Call, Tensor
+    from vramscope.ops.spec import Kernel, OpSpec
+
+MIRRORED_BYTES = 4096
+"""Constants up to this size keep a copy on the host: shapes, axes, bounds."""
+WEIGHTS = "weights"
+"""The component whose buffers hold constants."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A node's launches at these inputs; ``refusal`` says why there are none."""
+
+    inputs: tuple[Tensor | None, ...]
+    launches: tuple[Callable[[], None], ...]
+    refusal: str = ""
+
+
+def _no_kernel(_work: Work) -> Sequence[Launch]:
+    raise NoKernelError("it has no CUDA kernel")
+
+
+def _open_cupy() -> Any:  # noqa: ANN401 - CuPy has no types
+    """CuPy, imported when a CUDA device is chosen and never before."""
+    try:
+        import cupy
+    except ImportError as error:
+        raise InputError(
+            "the cuda device", f"CuPy cannot be imported: {error}", "Install vramscope[cuda13] or [cuda12]"
+        ) from error
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise InputError("the cuda device", f"the driver answers {error}", "See vramscope doctor") from error
+    if count == 0:
+        raise InputError("the cuda device", "the driver finds no GPU", "See vramscope doctor")
+    return cupy
+
+
+def _device_array(value: object) -> DeviceArray:
+    if not isinstance(value, DeviceArray):
+        raise TypeError(f"not in device memory: {type(value).__name__}")
+    return value
+
+
+def _runs(array: DeviceArray) -> Iterator[tuple[tuple[int, ...], DeviceArray]]:
+    """The longest contiguous parts of an array: their index and themselves."""
+    split = next(axis for axis in range(array.ndim + 1) if array[(0,) * axis].contiguous)
+    for index in np.ndindex(*array.shape[:split]):
+        yield index, array[index]
+
+
+class CudaDevice:
+    """One GPU. Every byte of it that a session uses comes from ``cudaMalloc``, one call a buffer."""
+
+    def __init__(self, budget: int | None = None, index: int = 0) -> None:
+        """Opens GPU ``index``; its context is made here.
+
+        Args:
+            budget: bytes that may be out at once; None for what the card has.
+            index: the GPU.
+
+        Raises:
+            UnsupportedDeviceError: CuPy or the driver is missing.
+        """
+        self._cupy = _open_cupy()
+        self._runtime: Any = self._cupy.cuda.runtime
+        self._index = index
+        self._runtime.setDevice(index)
+        self._stream: Any = self._cupy.cuda.Stream(non_blocking=True)
+        capability = self._cupy.cuda.Device(index).compute_capability
+        self.loader = KernelLoader(f"sm_{capability}")
+        self._ledger = Ledger(budget)
+        self._open: dict[int, Buffer] = {}
+        self._constants: dict[int, Array] = {}
+        self._refusals: dict[int, str] = {}
+        self._capturing = ""
+
+    @property
+    def name(self) -> str:
+        """``cuda:0``."""
+        return f"cuda:{self._index}"
+
+    @property
+    def ledger(self) -> Ledger:
+        """Counts what is out."""
+        return self._ledger
+
+    @property
+    def runtime(self) -> str:
+        """Plans count the scratch of the CUDA kernels."""
+        return "cuda"
+
+    def allocate(self, site: Site, size: int) -> Buffer:
+        """A new buffer of exactly ``size`` bytes; its contents are undefined.
+
+        Raises:
+            OutOfBudgetError: the budget does not hold it.
+            LedgerSealedError: a graph is being captured or replayed.
+            AllocationFailedError: the card has no room.
+        """
+        lease = self._ledger.take(site, size)
+        try:
+            address = self._runtime.malloc(max(size, 1))
+        except self._runtime.CUDARuntimeError as error:
+            self._ledger.give_back(lease)
+            free, total = self._runtime.memGetInfo()
+            raise AllocationFailedError(
+                what=f"{size:,} bytes for {site}",
+                why=f"{free:,} of {total:,} bytes of {self.name} are free ({error})",
+                remedy="Lower the context or the batch, or free memory on the card",
+                requested=size,
+                used=total - free,
+            ) from error
+        buffer = Buffer(lease, cast("Array", at_address(self, address, size)), address)
+        self._open[lease.number] = buffer
+        return buffer
+
+    def release(self, buffer: Buffer) -> None:
+        """Gives a buffer back, once the work that may use it is done."""
+        self._ledger.give_back(buffer.lease)
+        self._stream.synchronize()
+        self._constants = {
+            start: value
+            for start, value in self._constants.items()
+            if not buffer.address <= start < buffer.address + max(buffer.size, 1)
+        }
+        self._runtime.free(buffer.address)
+        del self._open[buffer.lease.number]
+
+    def kernel(self, node: Node, spec: OpSpec) -> Kernel:
+        """The node's kernels on the card where there are some, else its host kernel on copies.
+
+        Raises:
+            UnsupportedOperatorError: neither exists.
+        """
+        builder = BUILDERS.get((node.domain, node.operator), _no_kernel)
+
+        def run(call: Call) -> None:
+            memo = call.memo
+            if not (isinstance(memo, _Prepared) and memo.inputs is call.inputs):
+                memo = self._prepare(builder, node, call)
+            if memo.refusal:
+                self._run_on_host(node, spec, call, memo.refusal)
+            for launch in memo.launches:
+                launch()
+
+        return run
+
+    def _prepare(self, builder: Builder, node: Node, call: Call) -> _Prepared:
+        work = Work(call, self)
+        try:
+            made = _Prepared(call.inputs, tuple(self._bind(item) for item in builder(work)))
+            self._refusals.pop(id(node), None)
+        except NoKernelError as refusal:
+            made = _Prepared(call.inputs, (), refusal.why)
+            self._refusals[id(node)] = refusal.why
+        call.memo = None if work.volatile else made
+        return made
+
+    def _bind(self, launch: Launch) -> Callable[[], None]:
+        return self.loader.bind(launch, self._stream.ptr)
+
+    def _run_on_host(self, node: Node, spec: OpSpec, call: Call, why: str) -> None:
+        if self._capturing:
+            raise UnsupportedOperatorError(node.qualified, f"it runs on the host: {why}", "", node.name)
+        memo = call.memo
+        run_on_host(self, spec, call)
+        call.memo = memo
+
+    def capture_refusal(self, node: Node, spec: OpSpec) -> str:
+        """Nodes that run on the host, and those that can never be recorded."""
+        if spec.capture_refusal:
+            return spec.capture_refusal
+        if (node.domain, node.operator) not in BUILDERS:
+            return "it has no CUDA kernel and runs on the host"
+        why = self._refusals.get(id(node))
+        return f"it runs on the host: {why}" if why else ""
+
+    def owns(self, value: object) -> bool:
+        """Whether it is an array of a CUDA device."""
+        return isinstance(value, DeviceArray)
+
+    def upload(self, target: Array, source: Array) -> None:
+        """Copies a host array into device memory; small constants are remembered."""
+        into = _device_array(target)
+        values = np.asarray(source)
+        if values.shape != into.shape:
+            values = values.reshape(into.shape)
+        self.write(into, np.ascontiguousarray(values.astype(into.dtype, copy=False)))
+        if into.nbytes <= MIRRORED_BYTES and self._is_weight(into.address):
+            self._constants[into.address] = np.frombuffer(values.tobytes(), np.uint8)
+
+    def _is_weight(self, address: int) -> bool:
+        return any(
+            item.address == address and item.lease.site.component == WEIGHTS for item in self._open.values()
+        )
+
+    def download(self, source: Array) -> Array:
+        """A host copy."""
+        return self.read(_device_array(source))
+
+    def constant(self, value: DeviceArray) -> Array | None:
+        """The host copy of a small constant."""
+        raw = self._constants.get(value.address)
+        if raw is None or raw.size != value.nbytes or not value.contiguous:
+            return None
+        return cast("Array", raw.view(value.dtype).reshape(value.shape))
+
+    def fetch(self, value: DeviceArray) -> Array:
+        """A download that names the node while a graph is recorded."""
+        if self._capturing:
+            raise VramscopeError(
+                "reading a value on the host", "a graph is being recorded", "", self._capturing
+            )
+        return self.read(value)
+
+    def read(self, source: DeviceArray) -> Array:
+        """A host copy; waits for the stream."""
+        found = np.empty(source.shape, source.dtype)
+        if source.size:
+            for where, device in _runs(source):
+                host = found[where]
+                self._copy(host.ctypes.data, device.address, device.nbytes, self._runtime.memcpyDeviceToHost)
+        self._stream.synchronize()
+        return found
+
+    def write(self, target: DeviceArray, source: Array) -> None:
+        """Copies host elements of the same shape and type; waits until they are read."""
+        if not target.size:
+            return
+        for where, device in _runs(target):
+            host = np.ascontiguousarray(source[where])
+            self._copy(device.address, host.ctypes.data, device.nbytes, self._runtime.memcpyHostToDevice)
+            self._stream.synchronize()
+
+    def _copy(self, target: int, source: int, size: int, kind: int) -> None:
+        self._runtime.memcpyAsync(target, source, size, kind, self._stream.ptr)
+
+    def clear(self, target: DeviceArray) -> None:
+        """Sets every byte of a contiguous array to 0."""
+        if target.nbytes:
+            self._runtime.memsetAsync(target.address, 0, target.nbytes, self._stream.ptr)
+
+    def copy(self, target: Array, source: Array) -> None:
+        """Copies within the device; shapes are equal, types may differ."""
+        for launch in copy_launches(_device_array(source), _device_array(target)):
+            self._bind(launch)()
+
+    def feed_action(self, writes: Sequence[FeedWrite]) -> Callable[[], None]:
+        """One kernel that moves every feed on by one token."""
+        return self._bind(advance_launch(writes))
+
+    def choose_action(self, logits: Array, token: Array, length: Array) -> Callable[[], None]:
+        """Kernels that write the likeliest token of every row and add 1 to every length."""
+        parts = [_device_array(item) for item in (logits, token, length)]
+        bound = [self._bind(item) for item in choose_launches(*parts)]
+
+        def choose() -> None:
+            for issue in bound:
+                issue()
+
+        return choose
+
+    def running(self) -> AbstractContextManager[None]:
+        """Nothing to hold: every launch names its stream."""
+        return nullcontext()
+
+    def record(self, actions: Sequence[Action]) -> Replay:
+        """Captures the actions as one graph, thread-locally, and launches it once.
+
+        Raises:
+            RecordingError: an action failed, allocated, or read on the host.
+        """
+        self._stream.synchronize()
+        with self._ledger.sealed("the recording of a graph"), self._capture() as finish:
+            for position, (name, action) in enumerate(actions):
+                self._capturing = name
+                try:
+                    action()
+                except (VramscopeError, self._runtime.CUDARuntimeError) as error:
+                    raise RecordingError(
+                        what="recording a graph",
+                        why=str(error),
+                        remedy="The operator runs eagerly from now on",
+                        node=name,
+                        action=position,
+                    ) from error
+            graph = finish()
+        graph.upload(self._stream)
+        launch, stream, ledger = graph.launch, self._stream, self._ledger
+
+        def replay() -> None:
+            with ledger.sealed("a replay"):
+                launch(stream)
+
+        replay()
+        return replay
+
+    @contextmanager
+    def _capture(self) -> Iterator[Callable[[], Any]]:
+        """Capture mode for the block; whatever goes wrong, the stream leaves it."""
+        self._stream.begin_capture(self._runtime.streamCaptureModeThreadLocal)
+        graph: list[Any] = []
+
+        def finish() -> Any:  # noqa: ANN401 - CuPy has no types
+            graph.append(self._stream.end_capture())
+            return graph[0]
+
+        try:
+            yield finish
+        finally:
+            self._capturing = ""
+            if not graph:
+                self._abandon()
+
+    def _abandon(self) -> None:
+        try:
+            self._stream.end_capture()
+        except self._runtime.CUDARuntimeError:
+            return
+
+    def synchronize(self) -> None:
+        """Waits until all launched work is done."""
+        self._stream.synchronize()
+
+    def close(self) -> None:
+        """Gives back everything that is still out."""
+        for buffer in tuple(self._open.values()):
+            self.release(buffer)
+        self._refusals.clear()

@@ -1,0 +1,150 @@
+"""Launches kernels through the CUDA driver: machine code loaded, functions kept, arguments packed once."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING
+
+from vramscope.devices.cuda.compiler import cache_folder, compiled
+from vramscope.devices.driver import LIBRARY
+from vramscope.errors import VramscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from vramscope.devices.cuda.launch import Launch, Source
+
+DYNAMIC_SHARED_ATTRIBUTE = 8
+"""``CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES``."""
+PLAIN_SHARED = 48 * 1024
+"""More dynamic shared memory than this must be asked for."""
+CLUSTER_ATTRIBUTE, SERIALIZATION_ATTRIBUTE = 4, 6
+"""``CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`` and ``…_PROGRAMMATIC_STREAM_SERIALIZATION``."""
+
+
+class _Attribute(ctypes.Structure):
+    """``CUlaunchAttribute``: an id, padding to 8 bytes, a 64-byte value."""
+
+    _fields_ = (("id", ctypes.c_uint), ("pad", ctypes.c_uint), ("value", ctypes.c_uint * 16))
+
+
+class _Config(ctypes.Structure):
+    """``CUlaunchConfig``."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_Attribute)),
+        ("count", ctypes.c_uint),
+    )
+
+
+class KernelLoader:
+    """Functions of compiled sources, loaded into the current context when first asked for."""
+
+    def __init__(self, architecture: str, folder: Path | None = None) -> None:
+        """``architecture`` as ``sm_90``; ``folder``: where compiled code is kept."""
+        self._architecture = architecture
+        self._folder = folder or cache_folder()
+        self._library = ctypes.CDLL(LIBRARY)
+        self._library.cuLaunchKernelEx.argtypes = (ctypes.c_void_p,) * 4
+        self._modules: dict[str, ctypes.c_void_p] = {}
+        self._functions: dict[tuple[str, str], ctypes.c_void_p] = {}
+        self._shared: dict[tuple[str, str], int] = {}
+
+    def bind(self, launch: Launch, stream: int, *, overlap: bool = False) -> Callable[[], None]:
+        """The launch ready to be issued any number of times.
+
+        Args:
+            launch: what to launch.
+            stream: the stream's handle.
+            overlap: the kernel waits for its predecessor itself (programmatic dependent launch).
+
+        Raises:
+            VramscopeError: the source does not compile or load, or the driver refuses the launch.
+        """
+        function = self._function(launch.source, launch.function)
+        self._allow_shared(launch, function)
+        held = [ctypes.create_string_buffer(item, len(item)) for item in launch.arguments]
+        pointers = (ctypes.c_void_p * len(held))(*(ctypes.addressof(item) for item in held))
+        attributes = (_Attribute * 2)()
+        config = _config(launch, stream, attributes, overlap=overlap)
+        address, parameters = ctypes.addressof(config), ctypes.addressof(pointers)
+        library_call, handle = self._library.cuLaunchKernelEx, function.value
+        keep = (held, pointers, attributes, config)
+
+        def issue(_keep: object = keep) -> None:
+            code = library_call(address, handle, parameters, None)
+            if code:
+                raise self._failure(f"launching {launch.function}", code)
+
+        return issue
+
+    def _function(self, source: Source, name: str) -> ctypes.c_void_p:
+        key = (source.text, name)
+        found = self._functions.get(key)
+        if found is None:
+            found = ctypes.c_void_p()
+            module = self._module(source)
+            code = self._library.cuModuleGetFunction(ctypes.byref(found), module, name.encode())
+            if code:
+                raise self._failure(f"kernel {name} of {source.name}", code)
+            self._functions[key] = found
+        return found
+
+    def _module(self, source: Source) -> ctypes.c_void_p:
+        found = self._modules.get(source.text)
+        if found is None:
+            found = ctypes.c_void_p()
+            image = compiled(source, self._architecture, self._folder)
+            code = self._library.cuModuleLoadData(ctypes.byref(found), image)
+            if code:
+                raise self._failure(f"loading {source.name}", code)
+            self._modules[source.text] = found
+        return found
+
+    def _allow_shared(self, launch: Launch, function: ctypes.c_void_p) -> None:
+        key = (launch.source.text, launch.function)
+        if launch.shared <= max(PLAIN_SHARED, self._shared.get(key, 0)):
+            return
+        code = self._library.cuFuncSetAttribute(function, DYNAMIC_SHARED_ATTRIBUTE, launch.shared)
+        if code:
+            raise self._failure(f"{launch.shared:,} bytes of shared memory for {launch.function}", code)
+        self._shared[key] = launch.shared
+
+    def _failure(self, what: str, code: int) -> VramscopeError:
+        text = ctypes.c_char_p()
+        self._library.cuGetErrorString(code, ctypes.byref(text))
+        reason = text.value.decode(errors="replace") if text.value else "unknown error"
+        return VramscopeError(what, f"the CUDA driver refuses with {code}: {reason}")
+
+    def close(self) -> None:
+        """Unloads every module."""
+        for module in self._modules.values():
+            self._library.cuModuleUnload(module)
+        self._modules.clear()
+        self._functions.clear()
+        self._shared.clear()
+
+
+def _config(launch: Launch, stream: int, attributes: ctypes.Array[_Attribute], *, overlap: bool) -> _Config:
+    count = 0
+    if launch.cluster > 1:
+        attributes[count].id = CLUSTER_ATTRIBUTE
+        attributes[count].value[0:3] = (launch.cluster, 1, 1)
+        count += 1
+    if overlap:
+        attributes[count].id = SERIALIZATION_ATTRIBUTE
+        attributes[count].value[0] = 1
+        count += 1
+    return _Config(
+        (ctypes.c_uint * 3)(*launch.grid),
+        (ctypes.c_uint * 3)(*launch.block),
+        launch.shared,
+        stream,
+        ctypes.cast(attributes, ctypes.POINTER(_Attribute)),
+        count,
+    )

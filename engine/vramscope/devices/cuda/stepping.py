@@ -1,0 +1,63 @@
+"""Launches around a decode step: feeds moved on by one token, and the likeliest token of every sequence."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from vramscope.devices.cuda.launch import Launch, i64, pointer, source
+from vramscope.devices.cuda.strided import type_name
+from vramscope.errors import UnsupportedOperatorError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vramscope.devices.base import FeedWrite
+    from vramscope.devices.cuda.array import DeviceArray
+
+MOST_FEEDS = 8
+CHOOSING_THREADS = 1024
+
+_TYPES = {np.dtype(np.int64): 0, np.dtype(np.int32): 1, np.dtype(np.bool_): 2, np.dtype(np.float32): 3}
+_KINDS = {"copy": 0, "mark": 1, "fill": 2}
+
+
+def advance_launch(writes: Sequence[FeedWrite]) -> Launch:
+    """One block a feed.
+
+    Raises:
+        UnsupportedOperatorError: more feeds, or feeds of another type, than the kernel knows.
+    """
+    packed = [_packed(item) for item in writes]
+    if len(packed) > MOST_FEEDS:
+        raise UnsupportedOperatorError("the feeds of a step", f"{len(packed)} inputs move with every token")
+    batch = max((_batch(item) for item in writes), default=0)
+    room = b"\0" * 48 * (MOST_FEEDS - len(packed))
+    argument = struct.pack("<q", batch) + b"".join(packed) + room
+    return Launch(source("stepping"), "advance", (max(len(packed), 1), 1, 1), (32, 1, 1), (argument,))
+
+
+def _batch(write: FeedWrite) -> int:
+    return write.target.shape[0] if write.target.ndim else 1
+
+
+def _packed(write: FeedWrite) -> bytes:
+    target = cast("DeviceArray", write.target)
+    known = _TYPES.get(target.dtype)
+    if known is None:
+        raise UnsupportedOperatorError("the feeds of a step", f"an input of type {target.dtype} moves")
+    origin = 0 if write.source is None else cast("DeviceArray", write.source).address
+    step = target.steps[0] if target.ndim else 0
+    return struct.pack("<QQ4q", target.address, origin, write.offset, step, _KINDS[write.kind], known)
+
+
+def choose_launches(logits: DeviceArray, token: DeviceArray, length: DeviceArray) -> list[Launch]:
+    """Argmax of every row of [batch, vocabulary] into ``token``, and 1 added to ``length``."""
+    kind = type_name(logits.dtype)
+    if kind not in ("float", "f16", "bf16") or logits.steps[1] != 1:
+        raise UnsupportedOperatorError("choosing a token", f"logits of {logits.dtype} or strided ones")
+    arguments = (pointer(logits), i64(logits.steps[0]), i64(logits.shape[1]), pointer(token), pointer(length))
+    grid = (logits.shape[0], 1, 1)
+    return [Launch(source("stepping"), f"choose_{kind}", grid, (CHOOSING_THREADS, 1, 1), arguments)]

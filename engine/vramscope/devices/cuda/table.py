@@ -1,0 +1,24 @@
+"""The table of CUDA builders: which operators run on the card, and what builds their launches."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from vramscope.devices.cuda import attention, elementwise, layout, products, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vramscope.devices.cuda.work import Builder
+
+BUILDERS: Mapping[tuple[str, str], Builder] = MappingProxyType(
+    {
+        **elementwise.BUILDERS,
+        **layout.BUILDERS,
+        **rows.BUILDERS,
+        **products.BUILDERS,
+        **attention.BUILDERS,
+    }
+)
+"""By (domain, operator). Everything else runs on the host, on copies."""

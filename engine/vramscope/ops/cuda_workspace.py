@@ -1,0 +1,103 @@
+"""Scratch that VRAMScope's own CUDA kernels take: one arithmetic, for planning and for launching."""
+
+from __future__ import annotations
+
+from math import prod
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from vramscope.graph.dtypes import numpy_dtype
+from vramscope.ops.kernels.attention_form import attention_form
+from vramscope.ops.kernels.grouped_form import grouped_form
+from vramscope.ops.spec import NO_WORKSPACE, Lifetime, WorkspaceRequirement
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vramscope.ops.spec import Workspace, WorkspaceQuery
+
+ALIGNMENT = 256
+FEW_ROWS = 8
+"""Activation rows up to which a product is computed row by row from the packed weight."""
+DENSE_BYTES = 32 * 2**20
+"""A packed weight is unpacked in tiles of at most this size for products with more rows."""
+SPLIT_KEYS = 64
+"""Keys that one block of a split attention takes at least."""
+MOST_SPLITS = 32
+"""Blocks that share the keys of one row at most."""
+
+
+def aligned(size: int) -> int:
+    """``size`` rounded up to the alignment of regions."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def dense_columns(columns: int, depth: int, itemsize: int) -> int:
+    """Weight columns that are unpacked at once."""
+    return max(1, min(columns, DENSE_BYTES // max(depth * itemsize, 1)))
+
+
+def splits_of(keys: int) -> int:
+    """Blocks that share the keys of one query row: fixed by the cache's capacity, not by its filling."""
+    return max(1, min(MOST_SPLITS, -(-keys // SPLIT_KEYS)))
+
+
+def partial_bytes(rows: int, splits: int, width: int) -> int:
+    """Partial results of a split attention: maximum, sum and ``width`` numbers a row and split, float32."""
+    return 0 if splits == 1 else 4 * rows * splits * (width + 2)
+
+
+def nbits_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
+    """A dense tile of the weight where there are more than a few activation rows, or groups."""
+    activation = query.input(0)
+    rows, depth = prod(activation.shape[:-1]), query.node.integer("K", 0)
+    if rows <= FEW_ROWS and not query.input(4).present:
+        return NO_WORKSPACE
+    itemsize = numpy_dtype(activation.dtype).itemsize
+    columns = dense_columns(query.node.integer("N", 0), depth, itemsize)
+    return _requirement("cuda-nbits-dense", columns * depth * itemsize)
+
+
+def grouped_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
+    """Partial results of a split decode; the window of a sliding cache; rows that no present takes."""
+    shapes = [item.shape if item.present else None for item in map(query.input, range(5))]
+    form = grouped_form(query.node, shapes)
+    cache = query.input(3) if query.input(3).present else query.input(0)
+    item = numpy_dtype(cache.dtype).itemsize
+    keys = form.past + form.positions
+    window = 0
+    if form.sliding or query.outputs < 3:
+        window = 2 * aligned(form.batch * form.kv_heads * keys * form.stored_width * item)
+    partial = 0
+    if form.positions == 1:
+        partial = partial_bytes(form.batch * form.heads, splits_of(max(form.past, keys)), form.width)
+    return _requirement("cuda-grouped-attention", window + aligned(partial))
+
+
+def attention_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
+    """Valid lengths read out of a mask, partial results of a split decode, past and new rows together."""
+    shapes = [item.shape if item.present else None for item in map(query.input, range(6))]
+    form = attention_form(query.node, shapes)
+    item = numpy_dtype(query.input(0).dtype).itemsize
+    keys = form.past + form.keys
+    partial = partial_bytes(form.batch * form.heads, splits_of(keys), form.width) if form.queries == 1 else 0
+    joined = 0
+    if query.input(4).present and query.outputs < 3:
+        joined = 2 * aligned(form.batch * form.kv_heads * keys * form.width * item)
+    return _requirement("cuda-attention", aligned(8 * form.batch) + aligned(partial) + joined)
+
+
+def _requirement(formula: str, size: int) -> WorkspaceRequirement:
+    if size == 0:
+        return NO_WORKSPACE
+    return WorkspaceRequirement(size, ALIGNMENT, Lifetime.STEP_SCOPED, formula)
+
+
+CUDA_WORKSPACE: Mapping[tuple[str, str], Workspace] = MappingProxyType(
+    {
+        ("com.microsoft", "MatMulNBits"): nbits_workspace,
+        ("com.microsoft", "GroupQueryAttention"): grouped_workspace,
+        ("", "Attention"): attention_workspace,
+    }
+)
+"""Who says how much scratch an operator's CUDA kernels take; operators that are not here take none."""

@@ -13,13 +13,13 @@ from vramscope.run.graph import Recording
 from vramscope.run.launch import release_unplanned
 from vramscope.run.placing import deliver
 from vramscope.run.replaying import finish_eagerly
-from vramscope.run.seeding import capture_signature
+from vramscope.run.seeding import capture_seeds
 from vramscope.run.session_state import Installed, layout_of
 from vramscope.run.slot import CaptureRequest
 from vramscope.run.variants import shape_key
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from vramscope.graph.model import Array
     from vramscope.run.capture import Decline
@@ -39,11 +39,11 @@ def capture(
     if refusal is not None:
         slot.report = CaptureReport((), (refusal,), executed=False)
         return _told(session, slot.report)
-    program = runner.planner.model.program
-    placed = session.place({}, mapped, slot.warm.for_bindings(capture_signature(program, mapped.bindings)))
+    seeds = capture_seeds(runner.planner.index, slot.warm, session.resolver(mapped), mapped.bindings)
+    placed = session.place({}, mapped, seeds)
     state = _state_of(mapped)
     saved = [runner.device.download(item) for item in state] if preserve else []
-    report = slot.try_capture(runner, _request(session, placed, state))
+    report = slot.try_capture(runner, _request(session, placed, seeds, state))
     _settle(session, placed, report)
     for target, content in zip(state if preserve else (), saved, strict=True):
         runner.device.upload(target, content)
@@ -73,11 +73,9 @@ def _state_of(mapped: Mapped) -> list[Array]:
     return [item.array for item in mapped.bindings if item.input and item.output]
 
 
-def _request(session: ProgramSession, placed: Placed, state: list[Array]) -> CaptureRequest:
-    runner = session.runner
-    seeds = session.slot.warm.for_bindings(
-        capture_signature(runner.planner.model.program, placed.mapped.bindings)
-    )
+def _request(
+    session: ProgramSession, placed: Placed, seeds: Mapping[int, tuple[int, ...]], state: list[Array]
+) -> CaptureRequest:
     unpinned = () if session.pin_step_workspace else step_scoped(placed)
     return CaptureRequest(
         program=placed.program,

@@ -58,7 +58,7 @@ def place(
     resolver = runner.resolver(shapes)
     arena = fitting_arena(runner, resolver)
     own = [_own_input(runner.memory, runner.planner.model.program, name, item) for name, item in host.items()]
-    bindings = (*own, *_shown(runner.planner.model.program, resolver, mapped))
+    bindings = (*own, *_shown(runner.planner.model.program, resolver, mapped, seeds))
     bindings += tuple(_own_outputs(runner, resolver, {item.output for item in bindings if item.output}))
     return Placed(runner.bind_at(arena, resolver, bindings, seeds), resolver, mapped, bindings)
 
@@ -100,7 +100,9 @@ def _ensure(memory: SessionMemory, name: str, size: int) -> None:
     memory.io[name] = memory.device.allocate(site(ComponentName.BINDINGS, name), size)
 
 
-def _shown(program: Program, resolver: Resolver, mapped: Mapped) -> list[Binding]:
+def _shown(
+    program: Program, resolver: Resolver, mapped: Mapped, seeds: Mapping[int, tuple[int, ...]]
+) -> list[Binding]:
     """The caller's bindings with the part of each output that will be written.
 
     An output that no step computes, or whose extents are data, is copied into its binding after the run.
@@ -113,6 +115,8 @@ def _shown(program: Program, resolver: Resolver, mapped: Mapped) -> list[Binding
             continue
         value = names[binding.output]
         shape = resolver.shape(value)
+        if not isinstance(shape, Exact) and value in seeds and accepts(binding, seeds[value]):
+            shape = Exact(seeds[value])
         if not isinstance(shape, Exact) or not computed(program, value):
             found.append(replace(binding, output=""))
             continue

@@ -10,7 +10,6 @@ from vramscope.run.events import EventKind
 from vramscope.run.graph import StepWork
 from vramscope.run.launch import release_unplanned, run_launch
 from vramscope.run.placing import deliver
-from vramscope.run.seeding import WarmShapes, capture_signature, seen_shapes
 from vramscope.run.session_state import layout_of, moved_part
 from vramscope.run.signature import signature_of
 
@@ -107,13 +106,8 @@ def finish_eagerly(session: ProgramSession, mapped: Mapped, done: BoundProgram, 
             session.dispatched(launch)
     done.leases.extend(program.leases)
     program.leases.clear()
-    _seed(session, placed)
+    session.remember(placed)
     session.state.finished = placed
-
-
-def _seed(session: ProgramSession, placed: Placed) -> None:
-    signature = capture_signature(session.runner.planner.model.program, placed.mapped.bindings)
-    session.slot.warm = WarmShapes(signature, seen_shapes(placed.program, placed.resolver))
 
 
 def _eagerly(session: ProgramSession, mapped: Mapped) -> bool:
@@ -121,7 +115,7 @@ def _eagerly(session: ProgramSession, mapped: Mapped) -> bool:
     placed = session.place({}, mapped, {})
     session.runner.run(placed.program, session.cancel, dispatched=session.dispatched)
     deliver(session.runner, placed)
-    _seed(session, placed)
+    session.remember(placed)
     return False
 
 

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, TypeAlias
 from vramscope.graph.model import ABSENT
 from vramscope.ops.call import Packed
 from vramscope.plan.types import Exact
+from vramscope.run.launch import decides_shapes
 from vramscope.run.variants import shape_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from vramscope.graph.model import Program
+    from vramscope.plan.index import PlanningIndex
     from vramscope.plan.sizes import Resolver
     from vramscope.run.bindings import Binding
     from vramscope.run.launch import BoundProgram
@@ -53,15 +55,37 @@ def capture_signature(program: Program, bindings: Sequence[Binding]) -> CaptureS
     return tuple(sorted(found))
 
 
-def seen_shapes(bound: BoundProgram, resolver: Resolver) -> dict[int, tuple[int, ...]]:
+def capture_seeds(
+    index: PlanningIndex, warm: WarmShapes, resolver: Resolver, bindings: Sequence[Binding]
+) -> dict[int, tuple[int, ...]]:
+    """Shapes of values that nothing resolves: what the last run saw, else what an output's binding shows.
+
+    An output whose own node decides its extents is left out: that node is never captured.
+    """
+    program = index.program
+    seeds = dict(warm.for_bindings(capture_signature(program, bindings)))
+    outputs = {program.values[item].name: item for item in program.outputs}
+    for binding in bindings:
+        value = outputs.get(binding.output, ABSENT)
+        if value != ABSENT and not isinstance(resolver.shape(value), Exact):
+            seeds.setdefault(value, binding.logical)
+    deciding = (step for step in index.main_steps if not seeds.keys().isdisjoint(step.outputs))
+    own = {value for step in deciding if decides_shapes(index, step) for value in step.outputs}
+    return {value: shape for value, shape in seeds.items() if value not in own & set(program.outputs)}
+
+
+def seen_shapes(
+    bound: BoundProgram, resolver: Resolver, outputs: Collection[int]
+) -> dict[int, tuple[int, ...]]:
     """After an eager run: the shape of every value that could not be resolved before it.
 
-    Only values with a place in the arena count: anything else lies elsewhere every time.
+    Only values with a place in the arena count, and graph outputs: anything else lies elsewhere every time.
     """
     found: dict[int, tuple[int, ...]] = {}
+    places = bound.arena.placements.keys() | set(outputs)
     for launch in bound.launches:
         for value in launch.step.outputs:
-            if value == ABSENT or value not in bound.values or value not in bound.arena.placements:
+            if value == ABSENT or value not in bound.values or value not in places:
                 continue
             result = bound.values[value]
             if isinstance(result, Packed | list) or isinstance(resolver.shape(value), Exact):

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from vramscope.devices.base import Device
     from vramscope.graph.model import Array, Model
+    from vramscope.plan.sizes import Resolver
     from vramscope.plan.types import PhasePlan, Plan, Scenario
     from vramscope.run.capture import CaptureReport, Decline
     from vramscope.run.device_binding import DeviceIoBinding
@@ -140,7 +141,7 @@ class ProgramSession:
             upload(self._runner, placed, inputs)
             self._runner.run(placed.program, self._options.cancel, dispatched=self.dispatched)
             deliver(self._runner, placed)
-            self._remember(placed)
+            self.remember(placed)
             return self._outputs(placed)
 
     def _outputs(self, placed: Placed) -> Outputs:
@@ -151,11 +152,6 @@ class ProgramSession:
             for item in program.outputs
             for name in (program.values[item].name,)
         }
-
-    def _remember(self, placed: Placed) -> None:
-        """What this eager run saw seeds the next capture on the active slot (semantics 2.1)."""
-        signature = capture_signature(self._runner.planner.model.program, placed.mapped.bindings)
-        self._state.slot.warm = WarmShapes(signature, seen_shapes(placed.program, placed.resolver))
 
     # ---------------------------------------------------------------------------------- capture, replay
 
@@ -308,6 +304,18 @@ class ProgramSession:
         if self._state.memo is not None:
             self._state.memo.attach(placed.program)
         return placed
+
+    def resolver(self, mapped: Mapped) -> Resolver:
+        """What every shape is at these bindings."""
+        shapes = bind_shapes(self._runner.planner.model, self._scenario, {}, mapped)
+        return self._runner.resolver(shapes)
+
+    def remember(self, placed: Placed) -> None:
+        """What an eager run saw seeds the next capture on the active slot (semantics 2.1)."""
+        program = self._runner.planner.model.program
+        signature = capture_signature(program, placed.mapped.bindings)
+        seen = seen_shapes(placed.program, placed.resolver, program.outputs)
+        self._state.slot.warm = WarmShapes(signature, seen)
 
     def dispatched(self, launch: Launch) -> None:
         """Counts a kernel variant; one that is evicted takes the graphs that hold its node with it."""

@@ -49,7 +49,7 @@ def plan(planner: Planner, **numbers: Any) -> Plan:  # noqa: ANN401 - fields of 
         ({"prompt": 65}, r"a prompt of 65 tokens: it does not fit a context of 64"),
         ({"bucket": BucketPolicy(minimum=0, growing=True)}, "a smallest KV bucket of 0"),
         ({"batch": 2**63}, "exceeds any device"),
-        ({"runtime": "magic"}, "runtime 'magic'.*Choose vramscope or reference"),
+        ({"runtime": "magic"}, "runtime 'magic'.*Choose vramscope.* or reference"),
         ({"card": "RTX 4900"}, r"card 'RTX 4900'.*RTX 4090"),
         ({"card": "Voodoo 2"}, "card 'Voodoo 2': not in the catalogue"),
         ({"maxima": {"sequence": 3}}, r"maximum of 'sequence'.*no such symbol.*sequence_length"),

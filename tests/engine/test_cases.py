@@ -250,6 +250,7 @@ def test_case_22_equal_copies_count_twice_and_the_saving_is_shown(tmp_path: Path
     assert plan.weights.bytes == 16_384_000
     assert plan.weights.duplicate_bytes == 8_192_000
     assert [row.duplicate_of for row in plan.weights.rows] == ["", "E"]
+    assert "8,192,000 B stored twice" in plan.component(ComponentName.WEIGHTS).detail
     shown = {item.title: item.saves for item in suggestions(planner, plan)}
     assert shown["Store equal weights once"] == 8_192_000
 

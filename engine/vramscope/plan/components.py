@@ -56,7 +56,7 @@ def plan_components(
     if kv.transient:
         kv_detail += f"; {kv.transient:,} B of it only while the bucket grows"
     return (
-        Component(ComponentName.WEIGHTS, Figure.exact(weights.bytes), f"{len(weights.rows)} stored tensors"),
+        Component(ComponentName.WEIGHTS, Figure.exact(weights.bytes), _weights_detail(weights)),
         Component(ComponentName.KV_CACHE, Figure.exact(kv.bytes + kv.transient), kv_detail),
         Component(
             ComponentName.ACTIVATIONS,
@@ -72,6 +72,16 @@ def plan_components(
         Component(ComponentName.BINDINGS, bindings, f"{len(rows)} buffers"),
         Component(ComponentName.CONTEXT, UNKNOWN, "unknown until measured on the device; not in the total"),
     )
+
+
+def _weights_detail(weights: WeightPlan) -> str:
+    """How many tensors are stored, and what sharing saves or would save."""
+    parts = [f"{len(weights.rows)} stored tensors"]
+    if weights.tied_savings:
+        parts.append(f"{weights.tied_savings:,} B saved by sharing")
+    if weights.duplicate_bytes:
+        parts.append(f"{weights.duplicate_bytes:,} B stored twice")
+    return ", ".join(parts)
 
 
 def _sum(figures: Sequence[Figure]) -> Figure:

@@ -208,6 +208,14 @@ def known_branch(context: ShapeInferenceContext, node: ir.Node) -> str:
     return "then_branch" if known[0] else "else_branch"
 
 
+def _forget_one_sided(node: ir.Node) -> None:
+    """The library takes the branch it knows: what the other one gives may have another shape, even rank."""
+    branches = [graph.outputs for _, graph in bodies_of(node)]
+    for output, values in zip(node.outputs, zip(*branches, strict=False), strict=False):
+        if any(value.shape is None for value in values):
+            output.shape = None
+
+
 def _if(context: ShapeInferenceContext, node: ir.Node) -> None:
     """Both branches merged, or the only one that can run: the condition is known, or the other cannot."""
     bodies = dict(bodies_of(node))
@@ -217,6 +225,7 @@ def _if(context: ShapeInferenceContext, node: ir.Node) -> None:
     library = registry.get("", "If", version=_DEFAULT_VERSION)
     if body is None and library is not None:
         library(context, node)
+        _forget_one_sided(node)
         return
     for output, value in zip(node.outputs, body.outputs if body is not None else (), strict=False):
         output.type = value.type

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from vramscope.graph.model import Model, Program, Step
-    from vramscope.plan.types import Scenario
+    from vramscope.plan.types import Plan, Scenario
 
 
 def exact_extents(program: Program, scenario: Scenario) -> Mapping[str, int] | None:
@@ -46,6 +46,13 @@ def inner_scenario(scenario: Scenario, model: Model, specialised: Model) -> Scen
         if name not in input_symbols(model.program) and name in specialised.program.minted
     }
     return replace(scenario, maxima=maxima, extents={})
+
+
+def planned_scenario(model: Model, plan: Plan) -> Scenario:
+    """The plan's scenario as its own model understands it: a specialised one has no input symbols left."""
+    if plan.specialised is None:
+        return plan.scenario
+    return inner_scenario(plan.scenario, model, plan.specialised)
 
 
 def model_at(model: Model, extents: Mapping[str, int]) -> Model:

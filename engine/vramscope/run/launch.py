@@ -55,6 +55,8 @@ class BoundProgram:
     leases: list[Buffer] = field(default_factory=list)
     lifetimes: Mapping[int, Lifetime] = field(default_factory=lambda: MappingProxyType({}))
     """Of the scratch of each step that needs some, by step index."""
+    spaces: dict[int, Array] = field(default_factory=dict)
+    """Bytes reserved for graph outputs of which only a ceiling is known, by value id."""
 
 
 Bound = Mapping[int, Tensor]
@@ -254,9 +256,9 @@ def settle(program: BoundProgram, memory: SessionMemory, value: int, name: str, 
     if isinstance(result, Packed | list) or result.dtype.hasobject:
         return result
     move = memory.device.copy if memory.device.owns(result) else memory.device.upload
-    placement = program.arena.placements.get(value)
-    if placement is not None and result.nbytes <= placement.size:
-        view = memory.arena_view(placement.offset, result.nbytes).view(result.dtype).reshape(result.shape)
+    space = _space(program, memory, value)
+    if space is not None and result.nbytes <= space.nbytes:
+        view = space[: result.nbytes].view(result.dtype).reshape(result.shape)
         move(view, result)
         return view
     program.leases.append(
@@ -265,6 +267,13 @@ def settle(program: BoundProgram, memory: SessionMemory, value: int, name: str, 
     kept = program.leases[-1].bytes.view(result.dtype).reshape(result.shape)
     move(kept, result)
     return kept
+
+
+def _space(program: BoundProgram, memory: SessionMemory, value: int) -> Array | None:
+    placement = program.arena.placements.get(value)
+    if placement is None:
+        return program.spaces.get(value)
+    return memory.arena_view(placement.offset, placement.size)
 
 
 def release_unplanned(program: BoundProgram, memory: SessionMemory) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from vramscope.devices.host import HostDevice
+from vramscope.plan.extents import planned_scenario
 from vramscope.plan.planner import Planner, available_bytes
 from vramscope.plan.symbols import bind_symbols
-from vramscope.plan.types import Exact, Phase, Plan, Scenario
+from vramscope.plan.types import Bounded, Exact, Phase, Plan
 from vramscope.run.bindings import Binding, bind
 from vramscope.run.events import (
     CancelCheck,
@@ -65,16 +65,18 @@ def run_plain(
     plan.require()
     given = inputs if inputs is not None else random_inputs(model, plan, seed)
     check_planned(model, plan, given)
+    scenario = planned_scenario(model, plan)
     model = plan.specialised or model
     program = model.program
     runner = Runner(Planner(model), plan, device or HostDevice(available_bytes(plan.scenario)), events)
     try:
         runner.prepare(progress, cancel)
         shapes = {item: given[program.values[item].name].shape for item in program.inputs}
-        bound = bind_symbols(model, _scenario_of(plan), Phase.SINGLE, shapes, {})
-        bindings = _bind_inputs(runner, given)
-        bindings += _bind_outputs(runner, runner.resolver(bound))
+        bound = bind_symbols(model, scenario, Phase.SINGLE, shapes, {})
+        resolver = runner.resolver(bound)
+        bindings = [*_bind_inputs(runner, given), *_bind_outputs(runner, resolver)]
         ready = runner.bind(Phase.SINGLE, bound, bindings)
+        ready.spaces.update(_spaces(runner, resolver))
         runner.run(ready, cancel)
         found: list[tuple[str, Tensor]] = []
         for identity in program.outputs:
@@ -83,11 +85,6 @@ def run_plain(
         return found
     finally:
         runner.close()
-
-
-def _scenario_of(plan: Plan) -> Scenario:
-    """The plan's scenario; a specialised model has no symbols left that it could speak of."""
-    return plan.scenario if plan.specialised is None else replace(plan.scenario, maxima={}, extents={})
 
 
 def _taken(runner: Runner, value: Tensor) -> Tensor:
@@ -111,7 +108,7 @@ def _bind_inputs(runner: Runner, inputs: Mapping[str, Array]) -> list[Binding]:
 
 
 def _bind_outputs(runner: Runner, resolver: Resolver) -> list[Binding]:
-    """Outputs whose extents are exact; the others are data and end in planned space when they are known."""
+    """Outputs whose extents are exact."""
     program = runner.planner.model.program
     bindings: list[Binding] = []
     for identity in program.outputs:
@@ -122,3 +119,13 @@ def _bind_outputs(runner: Runner, resolver: Resolver) -> list[Binding]:
                 bind(runner.memory.io[value.name], value.dtype, shape.shape, output_name=value.name)
             )
     return bindings
+
+
+def _spaces(runner: Runner, resolver: Resolver) -> dict[int, Array]:
+    """The buffers of the other outputs: their extents are data, and they end there once they are known."""
+    program = runner.planner.model.program
+    return {
+        identity: runner.memory.io[program.values[identity].name].bytes
+        for identity in program.outputs
+        if isinstance(resolver.shape(identity), Bounded) and identity not in program.inputs
+    }

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from vramscope.errors import BindingError, SequenceOutputError
 from vramscope.graph.capacity import fixed_capacity_symbols
 from vramscope.graph.growing import growing_symbols, pinnable_symbols
 from vramscope.ops.spec import Lifetime
+from vramscope.plan.extents import planned_scenario
 from vramscope.plan.phase import plan_phase
 from vramscope.plan.planner import Planner
 from vramscope.run import capturing, replaying
@@ -50,6 +50,7 @@ class ProgramSession:
     ) -> None:
         """Nothing is allocated before :meth:`prepare`."""
         self._options = options or SessionOptions()
+        self._opened = model
         self._runner = Runner(Planner(plan.specialised or model), plan, device, self._options.events)
         memo = BranchMemo(device) if self._options.memoise_branches else None
         self._state = new_state(VariantCache(self._options.kernel_variants), memo)
@@ -152,6 +153,15 @@ class ProgramSession:
             for item in program.outputs
             for name in (program.values[item].name,)
         }
+
+    def warm_up(self, bindings: Sequence[DeviceIoBinding]) -> None:
+        """Runs one eager step and puts back what it overwrote of its own inputs, as if it had not run.
+
+        Raises:
+            BindingError: as for a run.
+        """
+        with capturing.preserved(self, self._map(bindings)):
+            self._run({}, bindings)
 
     # ---------------------------------------------------------------------------------- capture, replay
 
@@ -328,9 +338,8 @@ class ProgramSession:
 
     @property
     def _scenario(self) -> Scenario:
-        """The plan's scenario; a specialised model has no symbols left that it could speak of."""
-        plan = self._runner.plan
-        return plan.scenario if plan.specialised is None else replace(plan.scenario, maxima={}, extents={})
+        """The plan's scenario as the model that was planned understands it."""
+        return planned_scenario(self._opened, self._runner.plan)
 
     @property
     def cancel(self) -> CancelCheck:

@@ -215,6 +215,16 @@ def test_nobody_is_asked_when_all_together_could_not_give_enough() -> None:
     assert asked == [50]
 
 
+def test_a_lease_closed_while_others_are_asked_for_its_growth_stays_closed() -> None:
+    governor = Governor({DEVICE: 100})
+    lease = governor.reserve(DEVICE, 40, Weights(), governor.other)
+    governor.set_reclaim(governor.kv_cache, lambda _tier, _size: lease.close() * 0)
+    governor.reserve(DEVICE, 60, KvCache(), governor.kv_cache)
+    with pytest.raises(InvalidRequestError, match="closed"):
+        lease.grow(10)
+    assert (lease.size, governor.used(DEVICE), len(governor.charges())) == (0, 60, 1)
+
+
 def test_a_holder_that_fails_to_give_is_named_in_the_refusal() -> None:
     governor = Governor({DEVICE: 100})
     failure = InvalidRequestError("eviction", "the sequence is pinned")

@@ -122,6 +122,16 @@ def test_phases_count_what_was_taken_in_them_and_what_was_out_meanwhile() -> Non
     assert ledger.phase_peaks == {"prefill": 130, "verify": 135, "decode": 130}
 
 
+def test_an_outer_phase_sees_what_an_inner_one_left_and_an_idle_one_sees_0() -> None:
+    ledger = Ledger()
+    with ledger.phase("idle"):
+        assert ledger.phase_peaks == {"idle": 0}
+    with ledger.phase("outer"), ledger.phase("inner"):
+        ledger.take(WEIGHT, 5)
+    assert ledger.phase_peaks == {"idle": 0, "outer": 5, "inner": 5}
+    assert set(ledger.phases) == {"inner"}
+
+
 class LedgerMachine(RuleBasedStateMachine):
     """The ledger against plain arithmetic over a dict of what is out."""
 

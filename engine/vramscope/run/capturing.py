@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from vramscope.run.slot import CaptureRequest
 from vramscope.run.variants import shape_key
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from vramscope.graph.model import Array
     from vramscope.run.capture import Decline
@@ -41,12 +42,10 @@ def capture(
         return _told(session, slot.report)
     seeds = capture_seeds(runner.planner.index, slot.warm, session.resolver(mapped), mapped.bindings)
     placed = session.place({}, mapped, seeds)
-    state = _state_of(mapped)
-    saved = [runner.device.download(item) for item in state] if preserve else []
-    report = slot.try_capture(runner, _request(session, placed, seeds, state))
-    _settle(session, placed, report)
-    for target, content in zip(state if preserve else (), saved, strict=True):
-        runner.device.upload(target, content)
+    request = _request(session, placed, seeds)
+    with preserved(session, mapped) if preserve else nullcontext():
+        report = slot.try_capture(runner, request)
+        _settle(session, placed, report)
     if report.captured:
         layout = layout_of(runner.memory, step_slot=session.pin_step_workspace)
         session.state.installed[slot.name] = Installed(placed, layout)
@@ -73,9 +72,19 @@ def _state_of(mapped: Mapped) -> list[Array]:
     return [item.array for item in mapped.bindings if item.input and item.output]
 
 
-def _request(
-    session: ProgramSession, placed: Placed, seeds: Mapping[int, tuple[int, ...]], state: list[Array]
-) -> CaptureRequest:
+@contextmanager
+def preserved(session: ProgramSession, mapped: Mapped) -> Iterator[None]:
+    """Puts back, after the block, what it wrote into buffers that are read and written."""
+    device, state = session.runner.device, _state_of(mapped)
+    saved = [device.download(item) for item in state]
+    try:
+        yield
+    finally:
+        for target, content in zip(state, saved, strict=True):
+            device.upload(target, content)
+
+
+def _request(session: ProgramSession, placed: Placed, seeds: Mapping[int, tuple[int, ...]]) -> CaptureRequest:
     unpinned = () if session.pin_step_workspace else step_scoped(placed)
     return CaptureRequest(
         program=placed.program,
@@ -87,7 +96,7 @@ def _request(
         growing=session.growing,
         warmed=warmed(session, placed),
         unpinned=unpinned,
-        state=state,
+        state=_state_of(placed.mapped),
     )
 
 

@@ -58,17 +58,15 @@ def capture_signature(program: Program, bindings: Sequence[Binding]) -> CaptureS
 def capture_seeds(
     index: PlanningIndex, warm: WarmShapes, resolver: Resolver, bindings: Sequence[Binding]
 ) -> dict[int, tuple[int, ...]]:
-    """Shapes of values that nothing resolves: what the last run saw, else what an output's binding shows.
+    """Shapes that the last run saw of values that nothing resolves, graph outputs included.
 
     An output whose own node decides its extents is left out: that node is never captured.
     """
     program = index.program
-    seeds = dict(warm.for_bindings(capture_signature(program, bindings)))
-    outputs = {program.values[item].name: item for item in program.outputs}
-    for binding in bindings:
-        value = outputs.get(binding.output, ABSENT)
-        if value != ABSENT and not isinstance(resolver.shape(value), Exact):
-            seeds.setdefault(value, binding.logical)
+    warm_shapes = warm.for_bindings(capture_signature(program, bindings))
+    seeds = {
+        value: shape for value, shape in warm_shapes.items() if not isinstance(resolver.shape(value), Exact)
+    }
     deciding = (step for step in index.main_steps if not seeds.keys().isdisjoint(step.outputs))
     own = {value for step in deciding if decides_shapes(index, step) for value in step.outputs}
     return {value: shape for value, shape in seeds.items() if value not in own & set(program.outputs)}

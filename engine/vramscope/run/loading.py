@@ -143,6 +143,8 @@ def _run_constant(
     memory: SessionMemory, index: PlanningIndex, step: Step, resident: Mapping[int, int]
 ) -> None:
     spec = index.specs[step.index]
+    if _view_of_weights(memory, index, step):
+        return
     outputs = tuple(index.program.values[value].dtype for value in step.outputs if value != ABSENT)
     call = Call(
         node=step.node,
@@ -159,6 +161,24 @@ def _run_constant(
     for value, result in zip(step.outputs, call.placed, strict=True):
         if value != ABSENT and result is not None:
             memory.weights[value] = _keep(memory, index.program.values[value], result, value in resident)
+
+
+def _view_of_weights(memory: SessionMemory, index: PlanningIndex, step: Step) -> bool:
+    """Whether the step only gives weights that lie on a device another shape; then it is done."""
+    if len(step.outputs) != 1 or not index.specs[step.index].view:
+        return False
+    output, root = step.outputs[0], index.root_of[step.outputs[0]]
+    shape, source = index.program.values[output].shape, memory.weights.get(root)
+    if root == output or shape is None or source is None or isinstance(source, list) or memory.device.name == "host":
+        return False
+    extents = tuple(dim for dim in shape if isinstance(dim, int))
+    if len(extents) != len(shape):
+        return False
+    if isinstance(source, Packed):
+        memory.weights[output] = Packed(source.data, source.dtype, extents)
+    else:
+        memory.weights[output] = source.reshape(extents)
+    return True
 
 
 def _keep(memory: SessionMemory, value: Value, result: Tensor, resident: bool) -> Tensor:

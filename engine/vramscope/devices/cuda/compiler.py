@@ -15,7 +15,7 @@ from vramscope.errors import VramscopeError
 if TYPE_CHECKING:
     from vramscope.devices.cuda.launch import Source
 
-OPTIONS = ("--std=c++17", "--default-device", "-dw")
+OPTIONS = ("--std=c++17", "--device-as-default-execution-space", "-dw")
 """Compile options besides the architecture."""
 
 

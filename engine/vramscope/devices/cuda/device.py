@@ -10,16 +10,15 @@ import numpy as np
 
 from vramscope.devices.base import Buffer
 from vramscope.devices.cuda.array import DeviceArray, at_address
-from vramscope.devices.cuda.driver import KernelLoader
 from vramscope.devices.cuda.fallback import run_on_host
 from vramscope.devices.cuda.layout import copy_launches
+from vramscope.devices.cuda.platform import Platform, open_platform
 from vramscope.devices.cuda.stepping import advance_launch, choose_launches
 from vramscope.devices.cuda.table import BUILDERS
 from vramscope.devices.cuda.work import NoKernelError, Work
 from vramscope.devices.ledger import Ledger
 from vramscope.errors import (
     AllocationFailedError,
-    InputError,
     RecordingError,
     UnsupportedOperatorError,
     VramscopeError,
@@ -56,23 +55,6 @@ def _no_kernel(_work: Work) -> Sequence[Launch]:
     raise NoKernelError("it has no CUDA kernel")
 
 
-def _open_cupy() -> Any:  # noqa: ANN401 - CuPy has no types
-    """CuPy, imported when a CUDA device is chosen and never before."""
-    try:
-        import cupy
-    except ImportError as error:
-        raise InputError(
-            "the cuda device", f"CuPy cannot be imported: {error}", "Install vramscope[cuda13] or [cuda12]"
-        ) from error
-    try:
-        count = cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        raise InputError("the cuda device", f"the driver answers {error}", "See vramscope doctor") from error
-    if count == 0:
-        raise InputError("the cuda device", "the driver finds no GPU", "See vramscope doctor")
-    return cupy
-
-
 def _device_array(value: object) -> DeviceArray:
     if not isinstance(value, DeviceArray):
         raise TypeError(f"not in device memory: {type(value).__name__}")
@@ -89,28 +71,32 @@ def _runs(array: DeviceArray) -> Iterator[tuple[tuple[int, ...], DeviceArray]]:
 class CudaDevice:
     """One GPU. Every byte of it that a session uses comes from ``cudaMalloc``, one call a buffer."""
 
-    def __init__(self, budget: int | None = None, index: int = 0) -> None:
+    def __init__(self, budget: int | None = None, index: int = 0, platform: Platform | None = None) -> None:
         """Opens GPU ``index``; its context is made here.
 
         Args:
             budget: bytes that may be out at once; None for what the card has.
             index: the GPU.
+            platform: what stands for CUDA; left out, CuPy and the driver.
 
         Raises:
-            UnsupportedDeviceError: CuPy or the driver is missing.
+            InputError: CuPy or the driver is missing, or there is no GPU.
         """
-        self._cupy = _open_cupy()
-        self._runtime: Any = self._cupy.cuda.runtime
+        self._platform = platform or open_platform(index)
+        self._runtime: Any = self._platform.runtime
+        self._stream: Any = self._platform.stream
         self._index = index
-        self._runtime.setDevice(index)
-        self._stream: Any = self._cupy.cuda.Stream(non_blocking=True)
-        capability = self._cupy.cuda.Device(index).compute_capability
-        self.loader = KernelLoader(f"sm_{capability}")
         self._ledger = Ledger(budget)
         self._open: dict[int, Buffer] = {}
         self._constants: dict[int, Array] = {}
         self._refusals: dict[int, str] = {}
         self._capturing = ""
+        self.recorded_launches = 0
+
+    @property
+    def stream(self) -> Any:  # noqa: ANN401 - CuPy has no types
+        """The stream of all work."""
+        return self._stream
 
     @property
     def name(self) -> str:
@@ -180,6 +166,8 @@ class CudaDevice:
                 self._run_on_host(node, spec, call, memo.refusal)
             for launch in memo.launches:
                 launch()
+            if self._capturing:
+                self.recorded_launches += len(memo.launches)
 
         return run
 
@@ -195,7 +183,7 @@ class CudaDevice:
         return made
 
     def _bind(self, launch: Launch) -> Callable[[], None]:
-        return self.loader.bind(launch, self._stream.ptr)
+        return self._platform.loader.bind(launch, self._stream.ptr)
 
     def _run_on_host(self, node: Node, spec: OpSpec, call: Call, why: str) -> None:
         if self._capturing:
@@ -309,6 +297,7 @@ class CudaDevice:
             RecordingError: an action failed, allocated, or read on the host.
         """
         self._stream.synchronize()
+        self.recorded_launches = 0
         with self._ledger.sealed("the recording of a graph"), self._capture() as finish:
             for position, (name, action) in enumerate(actions):
                 self._capturing = name

@@ -66,7 +66,7 @@ def _norm(given: _NormInputs, *, centred: bool, epsilon: float) -> list[Launch]:
     return [
         Launch(
             source("rows", kinds),
-            "norm",
+            "normalise",
             (x.size // width, 1, 1),
             (row_threads(width), 1, 1),
             (form, *(pointer(item) for item in (*pointers, *outputs))),

@@ -4,7 +4,7 @@
 struct Norm { i64 width, skip_rows, centred; double epsilon; };
 
 // y = norm(x + skip + bias) · gamma + beta; the unrounded sum is normalised. Any output may be x or skip.
-extern "C" __global__ void norm(Norm n, const T* x, const T* skip, const T* bias, const G* gamma, const G* beta,
+extern "C" __global__ void normalise(Norm n, const T* x, const T* skip, const T* bias, const G* gamma, const G* beta,
                                 Y* y, float* mean_out, float* inverse_out, T* sum_out) {
   extern __shared__ float row[];
   __shared__ float room[32];

@@ -1,0 +1,58 @@
+"""What a CUDA device stands on: CuPy's runtime and one stream, and the driver that launches kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from vramscope.devices.cuda.driver import KernelLoader
+from vramscope.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vramscope.devices.cuda.launch import Launch
+
+
+class Loader(Protocol):
+    """Makes launches ready."""
+
+    def bind(self, launch: Launch, stream: int, *, overlap: bool = False) -> Callable[[], None]:
+        """The launch as a call that issues it on the stream."""
+
+    def close(self) -> None:
+        """Unloads all code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """One GPU's runtime (CuPy's ``cupy.cuda.runtime``), a stream of ours, and the loader of kernels."""
+
+    runtime: Any
+    stream: Any
+    loader: Loader
+
+
+def open_platform(index: int) -> Platform:
+    """CuPy, imported when a CUDA device is chosen and never before.
+
+    Raises:
+        InputError: CuPy is not installed, the driver does not answer, or there is no such GPU.
+    """
+    try:
+        import cupy
+    except ImportError as error:
+        raise InputError(
+            "the cuda device", f"CuPy cannot be imported: {error}", "Install vramscope[cuda13] or [cuda12]"
+        ) from error
+    runtime = cupy.cuda.runtime
+    try:
+        count = runtime.getDeviceCount()
+    except runtime.CUDARuntimeError as error:
+        raise InputError("the cuda device", f"the driver answers {error}", "See vramscope doctor") from error
+    if index >= count:
+        raise InputError(f"cuda:{index}", f"the driver finds {count} GPUs", "See vramscope doctor")
+    runtime.setDevice(index)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    loader = KernelLoader(f"sm_{cupy.cuda.Device(index).compute_capability}")
+    return Platform(runtime, stream, loader)

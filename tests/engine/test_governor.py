@@ -290,5 +290,5 @@ def test_g03_a_lost_device_keeps_its_charge_until_termination() -> None:
         with pytest.raises(CapacityUnavailableError, match="Xid 79"):
             ask()
     assert manager.terminate() == {"cuda:0": 60}
-    assert (lease.size, lease.close()) == (0, 0)
+    assert (lease.size, lease.close(), governor.charges()) == (0, 0, ())
     assert (governor.used(DEVICE), governor.held(governor.other, DEVICE)) == (0, 0)

@@ -143,6 +143,26 @@ def test_case_29_without_trims_the_refusal_says_that_one_would_help() -> None:
     assert not hopeless.value.fits_after_trim
 
 
+@pytest.mark.parametrize(("limit", "cached"), [(None, 2 * MIB), (8 * MIB, 0)])
+def test_a_trim_is_promised_only_where_a_limit_and_cached_blocks_are_in_the_way(
+    limit: int | None, cached: int
+) -> None:
+    pool = RawPool(FakeDriver(capacity=4 * MIB), PoolOptions(limit=limit, trim_when_full=False))
+    if cached:
+        pool.release(pool.allocate(cached))
+    with pytest.raises(AllocationFailedError) as refusal:
+        pool.allocate(5 * MIB)
+    assert (refusal.value.cached, refusal.value.fits_after_trim) == (cached, False)
+
+
+def test_the_limit_holds_exactly_its_bytes() -> None:
+    pool = RawPool(FakeDriver(), PoolOptions(limit=3 * MIB))
+    pool.allocate(3 * MIB)
+    with pytest.raises(AllocationFailedError, match="limit is 3,145,728"):
+        pool.allocate(1)
+    assert pool.used == 3 * MIB
+
+
 def test_nothing_is_trimmed_for_what_cannot_fit_under_the_limit() -> None:
     pool = RawPool(FakeDriver(), PoolOptions(limit=2**30))
     pool.release(pool.allocate(512 * MIB))

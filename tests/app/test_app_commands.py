@@ -1,3 +1,5 @@
+"""The table of commands: complete, unique, and what each one does."""
+
 from __future__ import annotations
 
 from collections import Counter

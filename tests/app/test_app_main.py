@@ -1,3 +1,5 @@
+"""Starting the application: arguments, samples, the picture without a display."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""The item models keep Qt's rules, and stay quick with many rows."""
+
 from __future__ import annotations
 
 import time

@@ -1,3 +1,5 @@
+"""Rows are made by pure functions from messages and state."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -1,3 +1,5 @@
+"""Both themes: contrast, palette, icons."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -1,3 +1,5 @@
+"""The window fed with messages: what each state shows."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

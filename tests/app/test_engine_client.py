@@ -1,3 +1,5 @@
+"""The engine client against the real server process."""
+
 from __future__ import annotations
 
 import os

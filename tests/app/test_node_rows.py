@@ -1,3 +1,5 @@
+"""Node rows: grouping, filtering, sorting."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from vramscope.messages.columns import TableChunk, integer_column, text_column
 from vramscope_app.rows.columns import group_text, node_text, node_tip, short_name, sort_keys, view_of
 from vramscope_app.rows.nodes import (
+    NodeTable,
     Tree,
     build_tree,
     group_totals,
@@ -113,6 +116,15 @@ def test_a_scope_with_an_unknown_output_says_at_least(messages: ModuleType) -> N
     other = view.scopes.names.index("layers.1")
     assert group_text(view, other, "output_bytes") == "unknown"
     assert group_text(view, view.scopes.names.index("embed"), "output_bytes") == "4.00 MiB"
+
+
+def test_scratch_and_live_bytes_that_nobody_knows_are_no_zeros() -> None:
+    unknown = np.array([-1, 64], np.int64)
+    texts = {"scope": ["a", "a"], "certainty": ["exact", "exact"]}
+    view = view_of(NodeTable(1, 2, texts, {"workspace_bytes": unknown, "live_bytes": unknown}), grouped=True)
+    for key in ("workspace_bytes", "live_bytes"):
+        assert [node_text(view, row, key, short=True) for row in (0, 1)] == ["unknown", "64 B"]
+        assert group_text(view, 0, key) == "≥ 64 B"
 
 
 def test_cells_of_nodes_mark_bounds_and_unknown(messages: ModuleType) -> None:

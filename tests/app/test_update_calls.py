@@ -1,3 +1,5 @@
+"""Many update calls do not break the binding."""
+
 from __future__ import annotations
 
 import subprocess

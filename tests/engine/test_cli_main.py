@@ -209,6 +209,8 @@ def test_ctrl_c_ends_a_command_within_200_ms_with_130() -> None:
         "def wait(_):\n    print('ready', flush=True)\n    time.sleep(60)\n"
         "doors.doctor = wait\nsys.argv = ['vramscope', 'doctor']\nsys.exit(main())"
     )
+    # A runner in the background hands down an ignored SIGINT; a terminal does not.
+    script = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n" + script
     with subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

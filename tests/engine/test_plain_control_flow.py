@@ -48,7 +48,10 @@ g (float[k0, 1, 1, 1, 4] x) => (float[] y)
 @pytest.mark.parametrize(("extent", "rank"), [(1, 1), (3, 5)])
 def test_ifs_four_deep_are_taken_by_shape(tmp_path: Path, extent: int, rank: int) -> None:
     path, model = opened(NESTED, tmp_path)
-    assert make_plan(model, Scenario()).refusals
+    refused = make_plan(model, Scenario())
+    assert refused.refusals
+    told = "Which branches run, and so which shapes follow, depends on extents that are open: give k0"
+    assert refused.notes[0] == told
     inputs: Arrays = {"x": np.random.default_rng(1).standard_normal((extent, 1, 1, 1, 4)).astype(np.float32)}
     plan = make_plan(model, scenario_of(model, Scenario(), inputs))
     assert plan.total.certainty is Certainty.EXACT
@@ -106,7 +109,7 @@ def test_an_if_on_data_is_planned_for_the_larger_branch(tmp_path: Path, flag: bo
     plan = make_plan(model, scenario_of(model, Scenario(), inputs))
     assert not plan.refusals
     assert plan.total.certainty is Certainty.BOUND
-    assert any("'flag' is data" in note for note in plan.notes)
+    assert any("'flag' decides while it runs" in note for note in plan.notes)
     device = compare(path, model, plan, inputs)
     assert plan.total.bytes is not None
     assert device.ledger.total.peak_bytes <= plan.total.bytes

@@ -7,18 +7,24 @@ branch. So such a model is planned for exactly the extents that are given, and t
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from vramscope.errors import ModelGraphError, ScenarioError
 from vramscope.graph.expr import Symbol
 from vramscope.graph.specialise import input_symbols, specialise
-from vramscope.plan.symbols import is_batch
+from vramscope.plan.axes import axis_rows
+from vramscope.plan.sizes import symbol_ranges
+from vramscope.plan.symbols import bind_symbols, is_batch
+from vramscope.plan.types import AxisRow, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from vramscope.graph.model import Model, Program, Step
+    from vramscope.plan.index import PlanningIndex
     from vramscope.plan.types import Plan, Scenario
+
+Axes: TypeAlias = "tuple[AxisRow, ...]"
 
 
 def exact_extents(program: Program, scenario: Scenario) -> Mapping[str, int] | None:
@@ -81,6 +87,23 @@ def extents_note(scenario: Scenario, extents: Mapping[str, int]) -> str:
     return f"Which branches run depends on shapes: planned for exactly {where}{taken}"
 
 
+def missing_note(program: Program, scenario: Scenario) -> str:
+    """What a plan needs that was refused although shapes decide branches: the extents that are not given."""
+    known = {*scenario.maxima, *scenario.extents}
+    symbols = sorted(name for name in input_symbols(program) - known if not is_batch(Symbol(name)))
+    which = ", ".join(symbols)
+    return f"Which branches run, and so which shapes follow, depends on extents that are open: give {which}"
+
+
+def input_axes(index: PlanningIndex, model: Model, scenario: Scenario, extents: Mapping[str, int]) -> Axes:
+    """The rows of the input symbols, each at its extent."""
+    given = replace(scenario, maxima={}, extents=extents)
+    bindings = bind_symbols(model, given, Phase.SINGLE, {}, {})
+    ranges = symbol_ranges(bindings, {}, frozenset())
+    rows = axis_rows(index, [(bindings, ranges)], model.program.minted)
+    return tuple(row for row in rows if row.symbol in extents)
+
+
 def branch_notes(program: Program) -> Iterator[str]:
     """A sentence for each If of the main graph whose condition is data."""
     for step in program.steps[program.constant_steps :]:
@@ -93,4 +116,5 @@ def _branch_note(program: Program, step: Step) -> str:
     if len(step.bodies) == 1:
         only = next(iter(step.bodies))
         return f"{step.node.name} is planned with its {only} alone, for the other cannot run on these extents"
-    return f"{condition!r} is data and decides which branch of {step.node.name} runs: the larger is planned"
+    taken = f"which branch of {step.node.name} is taken"
+    return f"{condition!r} decides while it runs {taken}: the larger is planned"

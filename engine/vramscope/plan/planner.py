@@ -24,7 +24,9 @@ from vramscope.plan.extents import (
     exact_extents,
     extents_note,
     inner_scenario,
+    input_axes,
     largest_extents,
+    missing_note,
     model_at,
 )
 from vramscope.plan.index import build_index
@@ -34,7 +36,6 @@ from vramscope.plan.reuse import ArenaReuse
 from vramscope.plan.sizes import Resolver, symbol_ranges
 from vramscope.plan.symbols import (
     PhaseBindings,
-    bind_symbols,
     decoder_bindings,
     is_batch,
     phase_extents,
@@ -121,21 +122,20 @@ class Planner:
             return self._plan_at(scenario, exact)
         plan = self.part(scenario)
         largest = largest_extents(self.model.program, scenario) if self._branching else None
-        return self._plan_at(scenario, largest) if largest and plan.refusals else plan
+        if not plan.refusals or not self._branching or largest == {}:
+            return plan
+        if largest is None:
+            return replace(plan, notes=(missing_note(self.model.program, scenario), *plan.notes))
+        return self._plan_at(scenario, largest)
 
     def _plan_at(self, scenario: Scenario, extents: Mapping[str, int]) -> Plan:
         """The plan of the model at these extents, with the axes of the model as it was opened."""
         inner = self._at(extents)
         plan = inner.part(inner_scenario(scenario, self.model, inner.model))
-        bindings = bind_symbols(
-            self.model, replace(scenario, maxima={}, extents=extents), Phase.SINGLE, {}, {}
-        )
-        ranges = symbol_ranges(bindings, {}, frozenset())
-        rows = axis_rows(self.index, [(bindings, ranges)], self.model.program.minted)
         return replace(
             plan,
             scenario=scenario,
-            axes=tuple(row for row in rows if row.symbol in extents),
+            axes=input_axes(self.index, self.model, scenario, extents),
             notes=(extents_note(scenario, extents), *inner.model.problems, *plan.notes),
             specialised=inner.model,
         )

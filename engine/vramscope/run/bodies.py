@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vramscope.errors import VramscopeError
+from vramscope.graph.dtypes import ElementType
 from vramscope.graph.model import ABSENT, Array, Program, Step
 from vramscope.ops.call import Call, Packed, Tensor
+from vramscope.ops.kernels.planned import query_of
 from vramscope.ops.table import spec_for
 from vramscope.plan.arena import ArenaPlan, align
 from vramscope.plan.bodies import BODY_ALIGNMENT, body_key
@@ -20,6 +22,7 @@ from vramscope.run.memory import SessionMemory, site, stored_tensor
 
 if TYPE_CHECKING:
     from vramscope.devices.base import Buffer
+    from vramscope.ops.spec import OpSpec
 
 
 class BodyRunner:
@@ -74,18 +77,17 @@ class BodyRunner:
             inputs=tuple(None if value == ABSENT else values[value] for value in step.inputs),
             placed=[None] * len(step.outputs),
             wanted=tuple(value != ABSENT for value in step.outputs),
-            output_types=tuple(body.values[value].dtype for value in step.outputs if value != ABSENT),
-            scratch_bytes=self._scratch(),
+            output_types=tuple(
+                ElementType.UNDEFINED if value == ABSENT else body.values[value].dtype
+                for value in step.outputs
+            ),
             run_body=nested if step.bodies else None,
         )
+        call.scratch_bytes = self._scratch(spec, call)
         self._memory.device.kernel(step.node, spec)(call)
         for value, result in zip(step.outputs, call.placed, strict=True):
             if value != ABSENT and result is not None:
                 values[value] = self._settle(result, step.node.name)
-
-    def close(self) -> None:
-        """Gives back what did not fit into the region."""
-        self._rewind(0, 0)
 
     def _rewind(self, used: int, spilled: int) -> None:
         """Frees what a body kept beyond these marks: the next run of it starts over."""
@@ -94,9 +96,13 @@ class BodyRunner:
             self._memory.device.release(buffer)
         del self._spilled[spilled:]
 
-    def _scratch(self) -> Array | None:
-        slots = list(self._memory.workspace.values())
-        return max(slots, key=lambda item: item.size).bytes if slots else None
+    def _scratch(self, spec: OpSpec, call: Call) -> Array | None:
+        """The session's slot of the lifetime that the node asks for (semantics 1.9)."""
+        slots = self._memory.workspace
+        if spec.workspace is None:
+            return max(slots.values(), key=lambda item: item.size).bytes if slots else None
+        slot = slots.get(spec.workspace(query_of(call)).lifetime)
+        return None if slot is None else slot.bytes
 
     def _settle(self, result: Tensor, name: str) -> Tensor:
         if (
@@ -121,8 +127,7 @@ class BodyRunner:
 def _body_of(step: Step, name: str) -> Program:
     body = step.bodies.get(name)
     if body is None:
-        why = f"it cannot run on the extents that the plan was made for: {', '.join(step.bodies)} can"
-        raise VramscopeError(
-            f"{name} of {step.node.qualified}", why, "Plan for other extents", step.node.name
-        )
+        what, can = f"{name} of {step.node.qualified}", ", ".join(step.bodies)
+        why = f"it cannot run on the extents that the plan was made for; {can} can"
+        raise VramscopeError(what, why, "Give other inputs, or plan for other extents", step.node.name)
     return body

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_plan import HOSTILE, SUGGESTIONS, made_model, made_plan
+from made_plan import HOSTILE, REFUSED, SUGGESTIONS, made_model, made_plan
 
 from vramscope.errors import InputError
 from vramscope.messages.columns import CHUNK_ROWS, TableChunk, column_values
@@ -65,20 +66,32 @@ def test_node_tables_carry_every_row_of_every_phase() -> None:
     assert found["certainty"] == ["exact", "bound", "unknown"]
     assert found["output_shapes"] == ["2×3", "2×≤256", "?(n)"]
     assert found["workspace_bytes"] == [0, 64, 0]
+    assert found["live_bytes"] == [-1, -1, -1]
+    assert table(chunks[1:])["live_bytes"] == [40]
     assert found["scope"] == ["model/layers.0"] * 3
 
 
 def test_a_long_table_travels_in_chunks_and_an_empty_one_is_closed_too() -> None:
-    row = made_plan().phases[0].nodes[0]
-    many = list(rows._chunks("nodes:run", (row,) * (CHUNK_ROWS + 5), ticket=1))
+    phase = made_plan().phases[0]
+    long = replace(phase, nodes=phase.nodes[:1] * (CHUNK_ROWS + 5))
+    many = list(rows._chunks(long, ticket=1))
     assert [(chunk.start, chunk.rows, chunk.last) for chunk in many] == [
         (0, CHUNK_ROWS, False),
         (CHUNK_ROWS, 5, True),
     ]
     assert len(table(many)["step"]) == CHUNK_ROWS + 5
-    (empty,) = rows._chunks("nodes:run", (), ticket=1)
+    (empty,) = rows._chunks(replace(phase, nodes=()), ticket=1)
     assert empty.last
     assert empty.rows == 0
+
+
+def test_scratch_is_unknown_where_an_operator_that_plans_some_reads_a_refused_shape() -> None:
+    row = made_plan().phases[0].nodes[0]
+    attention = row._replace(operator="GroupQueryAttention", domain="com.microsoft", inputs=(REFUSED,))
+    assert rows.workspace_bytes(attention) == -1
+    assert rows.workspace_bytes(attention._replace(inputs=row.inputs)) == 0
+    assert rows.workspace_bytes(row._replace(operator="Add", inputs=(REFUSED,))) == 0
+    assert rows.bytes_text(-1) == "unknown"
 
 
 def test_shapes_as_text() -> None:

@@ -61,6 +61,7 @@ def test_opening_tells_what_the_model_is(engine: EngineProcess) -> None:
     assert model.weights_bytes > 0
     assert model.has_tokenizer
     assert model.default_prompt
+    assert model.name == SAMPLE
     by_path = engine.call("open", path=model.path)
     assert by_path["nodes"] == model.nodes
 
@@ -134,6 +135,9 @@ def test_steady_state_allocates_nothing(engine: EngineProcess) -> None:
         item["total_count"] for item in before["counters"]
     ]
     assert after["steps_replayed"] - before["steps_replayed"] == 20
+    engine.call("reset")
+    last = [event for batch in engine.heard("events") for event in batch.events][-1]
+    assert before["seconds"] <= last.seconds <= engine.call("snapshot")["seconds"]
     assert after["sequence"] > before["sequence"]
     assert after["uploads"] == before["uploads"]
 
@@ -146,6 +150,7 @@ def test_what_is_measured_is_what_was_planned(engine: EngineProcess) -> None:
     for component in plan.components:
         if component.figure.bytes is not None:
             assert measured[component.name] <= component.figure.bytes, component.name
+    assert "device context" not in measured
     assert measured["weights"] == plan.components[0].figure.bytes
     assert measured["KV cache"] == plan.components[1].figure.bytes
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from vramscope.decode.tokenizer import load_tokenizer
+from vramscope.decode.tokenizer_files import has_chat_template
 from vramscope.errors import InputError, ModelFileError
 
 SAMPLE = Path(__file__).resolve().parents[2] / "resources" / "samples" / "tiny-llama"
@@ -61,6 +62,16 @@ def test_a_template_file_of_its_own_is_found(folder: Path) -> None:
     tokenizer = load_tokenizer(folder)
     assert tokenizer is not None
     assert tokenizer.chat([{"role": "user", "content": "Hi"}]).endswith("[assistant]")
+
+
+def test_whether_there_is_a_template_is_known_without_the_tokenizer(folder: Path) -> None:
+    assert not has_chat_template(folder)
+    (folder / "tokenizer_config.json").write_text("{")
+    assert not has_chat_template(folder)
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": TEMPLATE}))
+    assert has_chat_template(folder)
+    (folder / "tokenizer.json").unlink()
+    assert not has_chat_template(folder)
 
 
 def test_chat_without_a_template_is_refused(folder: Path) -> None:

@@ -20,7 +20,7 @@ SLACK = 2_000
 """Events beyond the capacity before the oldest are dropped together."""
 HEADINGS = (
     Heading("#", 7, "The number of the event", right=True),
-    Heading("Seconds", 9, "Since the session began", right=True),
+    Heading("Seconds", 9, "Since the engine started", right=True),
     Heading("Kind", 10),
     Heading("Step", 6, "The decode step", right=True),
     Heading("Component", 17),

@@ -44,8 +44,6 @@ COLUMNS = (
 BYTE_COLUMNS = frozenset(column.key for column in COLUMNS if column.right)
 LARGEST = frozenset({"workspace_bytes", "live_bytes"})
 """Of these a scope shows the largest, not the sum."""
-UNCERTAIN = frozenset({"output_bytes", "live_bytes"})
-"""Columns that nobody knows where an output's shape is refused."""
 _CERTAINTIES = ("exact", "measured", "bound", "unknown")
 
 
@@ -57,8 +55,8 @@ class NodeView:
     scopes: Scopes
     totals: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    unknown: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    """Per scope how many of its nodes have outputs of unknown size."""
+    unknown: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    """Per column of bytes and scope how many of its nodes have unknown bytes."""
     bounded: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """Per scope how many of its nodes have outputs that are only bounded."""
     peaks: Mapping[str, int] = field(default_factory=dict)
@@ -88,10 +86,12 @@ def view_of(table: NodeTable, *, grouped: bool, scopes: Scopes | None = None) ->
     """A table with its scopes added up; ``scopes`` from before when they are the same."""
     groups = scopes if scopes is not None else scopes_of(table.column("scope"), grouped=grouped)
     totals = {key: group_totals(groups, table.integers(key), largest=key in LARGEST) for key in BYTE_COLUMNS}
-    lost = (table.integers("output_bytes") == UNKNOWN).astype(np.int64)
     ones = np.ones(table.rows, np.int64)
     bounds = np.array([text == "bound" for text in table.column("certainty")], np.int64)
-    counts, unknown = group_totals(groups, ones), group_totals(groups, lost)
+    counts = group_totals(groups, ones)
+    unknown = {
+        key: group_totals(groups, (table.integers(key) == UNKNOWN).astype(np.int64)) for key in BYTE_COLUMNS
+    }
     peaks = {key: int(table.integers(key).max(initial=0)) for key in BYTE_COLUMNS}
     return NodeView(table, groups, totals, counts, unknown, group_totals(groups, bounds), peaks)
 
@@ -115,7 +115,7 @@ def short_name(name: str, scope: str) -> str:
 
 def _bytes_text(table: NodeTable, row: int, key: str) -> str:
     size = table.number(key, row)
-    if size == UNKNOWN or (key in UNCERTAIN and not size and table.text("certainty", row) == "unknown"):
+    if size == UNKNOWN:
         return "unknown"
     if size == 0:
         return "–"
@@ -150,7 +150,7 @@ def group_text(view: NodeView, group: int, key: str) -> str:
     if key not in BYTE_COLUMNS:
         return ""
     size = int(view.totals[key][group])
-    if key in UNCERTAIN and view.unknown[group]:
+    if view.unknown[key][group]:
         return f"≥ {short_bytes(size)}" if size else "unknown"
     if key == "output_bytes" and view.bounded[group]:
         return f"≤ {short_bytes(size)}"

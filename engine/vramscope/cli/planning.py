@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from vramscope.cli import screen
 from vramscope.cli.main import BAD_INPUT, SHORT
 from vramscope.cli.session import make_plan, open_model, scenario, write_reports
+from vramscope.report.rows import bytes_text, live_bytes, workspace_bytes
 from vramscope.report.text import figure_text, range_text
 from vramscope.server.engine import Engine
 from vramscope.units import format_bytes
@@ -113,7 +114,7 @@ def _show_verdict(out: Console, made: PlanInfo) -> None:
         out.print(f"  largest batch    {verdict.largest_batch:,} sequences fit at this context")
     for phase in made.phases if verdict.kind != "cannot be planned" else ():
         peak = f", its peak at {phase.peak_node}" if phase.peak_node else ""
-        out.print(f"  {phase.name:<15}  activations {format_bytes(phase.arena_bytes)}{peak}")
+        out.print(f"  {phase.name:<15}  activations {bytes_text(phase.arena_bytes)}{peak}")
 
 
 def _show_suggestions(out: Console, made: PlanInfo) -> None:
@@ -148,9 +149,9 @@ def _show_nodes(out: Console, made: Plan, number: int) -> None:
                 row.operator,
                 row.kernel,
                 "unknown" if row.output_bytes.bytes is None else format_bytes(row.output_bytes.bytes),
-                format_bytes(row.workspace.bytes),
+                bytes_text(workspace_bytes(row)),
                 format_bytes(row.weight_bytes),
-                format_bytes(row.live_bytes),
+                bytes_text(live_bytes(row, phase)),
             )
             for row in largest
         ]

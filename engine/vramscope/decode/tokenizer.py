@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer as FastTokenizer
 
+from vramscope.decode.tokenizer_files import SIZE_LIMIT, tokenizer_settings
 from vramscope.errors import InputError, ModelFileError
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-_SIZE_LIMIT = 256 * 2**20
-"""A larger tokenizer file is refused: model folders are not trusted."""
 
 _PROMPT_LIMIT = 4 * 2**20
 """Characters after which a chat template is stopped."""
@@ -126,9 +123,9 @@ def load_tokenizer(folder: Path) -> Tokenizer | None:
     path = folder / "tokenizer.json"
     if not path.is_file():
         return None
-    if path.stat().st_size > _SIZE_LIMIT:
+    if path.stat().st_size > SIZE_LIMIT:
         raise ModelFileError(
-            str(path), f"it is larger than {_SIZE_LIMIT:,} bytes", "Check where it comes from"
+            str(path), f"it is larger than {SIZE_LIMIT:,} bytes", "Check where it comes from"
         )
     try:
         tokenizer = FastTokenizer.from_file(str(path))
@@ -136,20 +133,4 @@ def load_tokenizer(folder: Path) -> Tokenizer | None:
         raise ModelFileError(
             str(path), f"it is not a tokenizer: {error}", "Take the one of this model"
         ) from error
-    return Tokenizer(tokenizer, _settings(folder))
-
-
-def _settings(folder: Path) -> dict[str, Any]:
-    """tokenizer_config.json with the chat template, which newer folders keep in a file of its own."""
-    settings: dict[str, Any] = {}
-    path = folder / "tokenizer_config.json"
-    if path.is_file() and path.stat().st_size <= _SIZE_LIMIT:
-        try:
-            read = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise ModelFileError(str(path), f"it is not JSON: {error}", "Mend it or take it away") from error
-        settings = read if isinstance(read, dict) else {}
-    template = folder / "chat_template.jinja"
-    if template.is_file() and template.stat().st_size <= _SIZE_LIMIT:
-        settings["chat_template"] = template.read_text(encoding="utf-8")
-    return settings
+    return Tokenizer(tokenizer, tokenizer_settings(folder))

@@ -37,6 +37,7 @@ class EventInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     sequence: int
     seconds: float
+    """Since the engine started, as in :class:`SnapshotInfo`."""
     kind: str
     """allocate, release, phase, capture, decline, replay, invalidate, transfer, grow, token or note."""
     step: int
@@ -91,6 +92,7 @@ class SnapshotInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     sequence: int
     seconds: float
+    """Since the engine started."""
     state: str
     position: int
     capacity: int

@@ -104,6 +104,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     inputs: list[InputInfo]
     problems: list[str]
     has_tokenizer: bool
+    has_chat_template: bool = False
     default_prompt: str
     scenario: ScenarioInfo
     """What to plan first."""

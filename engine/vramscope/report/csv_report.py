@@ -24,7 +24,7 @@ def csv_text(_model: ModelInfo, _info: PlanInfo, plan: Plan) -> str:
     writer.writerow(("phase", *COLUMNS))
     for phase in plan.phases:
         for row in phase.nodes:
-            cells = zip(COLUMNS, node_cells(row), strict=True)
+            cells = zip(COLUMNS, node_cells(row, phase), strict=True)
             writer.writerow((phase.phase.value, *(_cell(name, cell) for name, cell in cells)))
     return out.getvalue()
 

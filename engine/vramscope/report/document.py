@@ -79,7 +79,7 @@ def document(model: ModelInfo, info: PlanInfo, plan: Plan) -> PlanDocument:
         node_columns=list(COLUMNS),
         nodes={
             phase.phase.value: [
-                tuple(None if cell == -1 else cell for cell in node_cells(row)) for row in phase.nodes
+                tuple(None if cell == -1 else cell for cell in node_cells(row, phase)) for row in phase.nodes
             ]
             for phase in plan.phases
         },

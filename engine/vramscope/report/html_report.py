@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from vramscope.report.rows import shape_text
+from vramscope.report.rows import bytes_text, live_bytes, shape_text, workspace_bytes
 from vramscope.report.text import figure_text, range_text
 from vramscope.units import format_bytes
 
@@ -136,10 +136,10 @@ def _phase(phase: PhasePlan) -> str:
         "weights",
         "live",
     )
-    return _section(title, headings, [_node(row) for row in largest], numbers=(0, 5, 6, 7, 8))
+    return _section(title, headings, [_node(row, phase) for row in largest], numbers=(0, 5, 6, 7, 8))
 
 
-def _node(row: NodeRow) -> tuple[str, ...]:
+def _node(row: NodeRow, phase: PhasePlan) -> tuple[str, ...]:
     return _escaped(
         str(row.step),
         row.name,
@@ -147,9 +147,9 @@ def _node(row: NodeRow) -> tuple[str, ...]:
         row.kernel,
         ", ".join(map(shape_text, row.outputs)),
         "unknown" if row.output_bytes.bytes is None else format_bytes(row.output_bytes.bytes),
-        format_bytes(row.workspace.bytes),
+        bytes_text(workspace_bytes(row)),
         format_bytes(row.weight_bytes),
-        format_bytes(row.live_bytes),
+        bytes_text(live_bytes(row, phase)),
     )
 
 

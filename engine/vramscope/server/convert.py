@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from vramscope.decode.tokenizer_files import has_chat_template
 from vramscope.messages.model import ContractInfo, InputInfo, KvInfo, ModelInfo
 from vramscope.messages.planning import (
     AxisInfo,
@@ -88,12 +89,13 @@ def stored_weights(model: Model) -> list[WeightSource]:
     return list(found.values())
 
 
-def model_info(model: Model) -> ModelInfo:
-    """What the opened model is."""
+def model_info(model: Model, sample: str = "") -> ModelInfo:
+    """What the opened model is; a sample is called by its own name, not by the folder it was made in."""
     has_tokenizer = (model.folder / "tokenizer.json").is_file()
+    named = model.folder.name if model.path.stem == "model" else model.path.stem
     return ModelInfo(
         path=str(model.path),
-        name=model.folder.name if model.path.stem == "model" else model.path.stem,
+        name=sample or named,
         producer=model.producer,
         nodes=sum(len(program.steps) for program in programs_of(model.program)),
         weights_bytes=sum(weight.size for weight in stored_weights(model)),
@@ -101,6 +103,7 @@ def model_info(model: Model) -> ModelInfo:
         inputs=_inputs(model.program),
         problems=list(model.problems),
         has_tokenizer=has_tokenizer,
+        has_chat_template=has_chat_template(model.folder),
         default_prompt=DEFAULT_PROMPT if has_tokenizer else "",
         scenario=first_scenario(model.contract),
     )

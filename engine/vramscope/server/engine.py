@@ -85,7 +85,7 @@ class Engine:
 
         path = self._path(params, listener)
         model = open_path(path, progress=listener.progress, cancel=listener.cancel)
-        info = model_info(model)
+        info = model_info(model, params.sample)
         self.close()
         self._planner, self._info = Planner(model), info
         self._plan = self._plan_info = self._tokenizer = None

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from vramscope.messages.live import CounterInfo, EventInfo, SlotInfo, SnapshotInfo
 from vramscope.messages.planning import BytesFigure, ComponentInfo
 from vramscope.messages.running import CaptureInfo, DeclineInfo, OutputInfo, RunInfo, SegmentInfo, VerifyInfo
+from vramscope.plan.types import ComponentName
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from vramscope.decode.types import DecodeSnapshot, SlotState, VerifyReport
     from vramscope.devices.ledger import Counters
@@ -43,11 +44,11 @@ EMPTY_SNAPSHOT = SnapshotInfo(
 """Before anything ran."""
 
 
-def event_info(event: Event, sequence: int) -> EventInfo:
-    """One event with its number."""
+def event_info(event: Event, sequence: int, seconds: float) -> EventInfo:
+    """One event with its number and its time on the clock that snapshots have too."""
     return EventInfo(
         sequence=sequence,
-        seconds=event.seconds,
+        seconds=seconds,
         kind=event.kind.value,
         step=event.step,
         subject=event.subject,
@@ -59,6 +60,7 @@ def event_info(event: Event, sequence: int) -> EventInfo:
 
 def snapshot_info(snapshot: DecodeSnapshot, *, finished: str, sequence: int, seconds: float) -> SnapshotInfo:
     """Everything live about a decode session."""
+    held = _measurable(snapshot.components)
     return SnapshotInfo(
         sequence=sequence,
         seconds=seconds,
@@ -71,7 +73,7 @@ def snapshot_info(snapshot: DecodeSnapshot, *, finished: str, sequence: int, sec
         allocated_bytes=snapshot.total.current_bytes,
         peak_bytes=snapshot.total.peak_bytes,
         budget=snapshot.budget,
-        counters=[_counter(name, item) for name, item in snapshot.components.items()],
+        counters=[_counter(name, item) for name, item in held.items()],
         kernel_temporaries=BytesFigure(
             bytes=snapshot.kernel_temporaries.bytes, certainty=snapshot.kernel_temporaries.certainty.value
         ),
@@ -80,8 +82,14 @@ def snapshot_info(snapshot: DecodeSnapshot, *, finished: str, sequence: int, sec
         downloads=snapshot.transfers.downloads,
         download_bytes=snapshot.transfers.download_bytes,
         slots=[_slot(slot) for slot in snapshot.slots],
-        measured=[_measured(name, item) for name, item in snapshot.components.items()],
+        measured=[_measured(name, item) for name, item in held.items()],
     )
+
+
+def _measurable(components: Mapping[str, Counters]) -> dict[str, Counters]:
+    """Components that the ledger sees; what the device itself keeps lies outside it, and is not 0."""
+    outside = ComponentName.CONTEXT.value
+    return {name: item for name, item in components.items() if name != outside or item.total_count}
 
 
 def _counter(name: str, counters: Counters) -> CounterInfo:

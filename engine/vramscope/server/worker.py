@@ -140,7 +140,7 @@ class Worker:
 
     def _tell_event(self, event: Event) -> None:
         self._events += 1
-        self._outbox.event(event_info(event, self._events))
+        self._outbox.event(event_info(event, self._events, monotonic() - self._started))
 
     def _offer_snapshot(self, build: Callable[[], SnapshotInfo], *, final: bool) -> None:
         now = monotonic()

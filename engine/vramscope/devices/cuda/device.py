@@ -244,7 +244,7 @@ class CudaDevice:
         found = np.empty(source.shape, source.dtype)
         if source.size:
             for where, device in _runs(source):
-                host = found[where]
+                host = found[(*where, Ellipsis)]
                 self._copy(host.ctypes.data, device.address, device.nbytes, self._runtime.memcpyDeviceToHost)
         self._stream.synchronize()
         return found
@@ -254,7 +254,7 @@ class CudaDevice:
         if not target.size:
             return
         for where, device in _runs(target):
-            host = np.ascontiguousarray(source[where])
+            host = np.ascontiguousarray(source[(*where, Ellipsis)])
             self._copy(device.address, host.ctypes.data, device.nbytes, self._runtime.memcpyHostToDevice)
             self._stream.synchronize()
 

@@ -1,0 +1,128 @@
+"""A stand-in for CUDA: real host memory behind made-up pointers, launches checked and recorded, never run."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vramscope.devices.cuda.device import CudaDevice
+from vramscope.devices.cuda.platform import Platform
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vramscope.devices.cuda.launch import Launch
+
+
+class TwinError(Exception):
+    """What CuPy calls CUDARuntimeError."""
+
+
+@dataclass
+class Twin:
+    """Everything the stand-in saw."""
+
+    blocks: dict[int, Any] = field(default_factory=dict)
+    launches: list[Launch] = field(default_factory=list)
+    issued: int = 0
+    capturing: bool = False
+    graphs: int = 0
+    replays: int = 0
+    mallocs: int = 0
+    uploads: int = 0
+    downloads: int = 0
+
+    CUDARuntimeError = TwinError
+    memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice = 1, 2, 3  # noqa: N815 - CuPy's names
+    streamCaptureModeThreadLocal = 1  # noqa: N815 - CuPy's name
+
+    def malloc(self, size: int) -> int:
+        """Real memory, 256-byte aligned."""
+        if self.capturing:
+            raise TwinError("cudaErrorStreamCaptureUnsupported")
+        raw = np.zeros(size + 256, np.uint8)
+        address = -(-raw.ctypes.data // 256) * 256
+        self.blocks[address] = (raw, size)
+        self.mallocs += 1
+        return address
+
+    def free(self, address: int) -> None:
+        """Must be ours."""
+        del self.blocks[address]
+
+    def memGetInfo(self) -> tuple[int, int]:  # noqa: N802 - CuPy's name
+        """A small card."""
+        return (1, 2)
+
+    def memcpyAsync(self, target: int, source: int, size: int, kind: int, _stream: int) -> None:  # noqa: N802
+        """Moves bytes at once; not inside a capture."""
+        assert not self.capturing
+        self.uploads += kind == 1
+        self.downloads += kind == 2
+        ctypes.memmove(target, source, size)
+
+    def memsetAsync(self, target: int, value: int, size: int, _stream: int) -> None:  # noqa: N802
+        """Fills at once."""
+        ctypes.memset(target, value, size)
+
+    def bind(self, launch: Launch, _stream: int, *, overlap: bool = False) -> Callable[[], None]:
+        """Checks what a driver would refuse."""
+        del overlap
+        check(launch)
+        self.launches.append(launch)
+
+        def issue() -> None:
+            self.issued += 1
+
+        return issue
+
+    def close(self) -> None:
+        """Nothing is loaded."""
+
+    def begin_capture(self, _mode: int) -> None:
+        """One at a time."""
+        assert not self.capturing
+        self.capturing = True
+
+    def end_capture(self) -> Any:  # noqa: ANN401 - a graph
+        """A graph that counts its launches."""
+        self.capturing = False
+        self.graphs += 1
+
+        def launch(_stream: object) -> None:
+            self.replays += 1
+
+        return SimpleNamespace(launch=launch, upload=lambda _stream: None)
+
+    def synchronize(self) -> None:
+        """All is done already."""
+        assert not self.capturing
+
+    @property
+    def ptr(self) -> int:
+        """The stream's handle."""
+        return 7
+
+
+def twin_device(budget: int | None = None) -> tuple[CudaDevice, Twin]:
+    """A CUDA device on a stand-in."""
+    twin = Twin()
+    return CudaDevice(budget, platform=Platform(twin, twin, twin)), twin
+
+
+def check(launch: Launch) -> None:
+    """What every launch must keep to: positive extents, 1,024 threads, the grid's limits, shared memory."""
+    assert all(extent > 0 for extent in (*launch.grid, *launch.block)), launch.function
+    assert np.prod(launch.block) <= 1024, launch.function
+    assert launch.grid[0] < 2**31, launch.function
+    assert launch.grid[1] < 2**16, launch.function
+    assert launch.grid[2] < 2**16, launch.function
+    assert launch.shared <= 227 * 1024, launch.function
+    assert all(len(item) % 4 == 0 for item in launch.arguments), launch.function
+    assert f" {launch.function}(" in launch.source.text or "#define" in launch.source.text, launch.function
+    struct.pack("<I", launch.shared)

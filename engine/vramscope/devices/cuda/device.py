@@ -61,11 +61,11 @@ def _device_array(value: object) -> DeviceArray:
     return value
 
 
-def _runs(array: DeviceArray) -> Iterator[tuple[tuple[int, ...], DeviceArray]]:
+def _runs(array: DeviceArray) -> Iterator[tuple[Any, DeviceArray]]:
     """The longest contiguous parts of an array: their index and themselves."""
     split = next(axis for axis in range(array.ndim + 1) if array[(0,) * axis].contiguous)
     for index in np.ndindex(*array.shape[:split]):
-        yield index, array[index]
+        yield (*index, Ellipsis), array[index]
 
 
 class CudaDevice:
@@ -244,7 +244,7 @@ class CudaDevice:
         found = np.empty(source.shape, source.dtype)
         if source.size:
             for where, device in _runs(source):
-                host = found[(*where, Ellipsis)]
+                host = found[where]
                 self._copy(host.ctypes.data, device.address, device.nbytes, self._runtime.memcpyDeviceToHost)
         self._stream.synchronize()
         return found
@@ -254,7 +254,7 @@ class CudaDevice:
         if not target.size:
             return
         for where, device in _runs(target):
-            host = np.ascontiguousarray(source[(*where, Ellipsis)])
+            host = np.ascontiguousarray(source[where])
             self._copy(device.address, host.ctypes.data, device.nbytes, self._runtime.memcpyHostToDevice)
             self._stream.synchronize()
 

@@ -13,13 +13,13 @@ from vramscope.decode.prompts import check_prompts
 from vramscope.decode.sampling import Sampler
 from vramscope.decode.session_state import RunState, SavedState, StepKind
 from vramscope.decode.slot import GraphSlot
+from vramscope.decode.speculation import Parts, Speculator, refuse_speculation
 from vramscope.decode.stepper import Stepper
 from vramscope.decode.stepwork import StepWorker
 from vramscope.decode.types import (
     DecodeSnapshot,
     DecodeState,
     Sampling,
-    SlotState,
     StepResult,
     VerifyReport,
 )
@@ -79,6 +79,8 @@ class Decoder:
         self._worker = StepWorker(self._runner, self._stepper, self._sampler)
         self._captured: Sequence[Binding] = ()
         self._slot = GraphSlot("Primary")
+        self._verify = GraphSlot("Verify")
+        self._speculator: Speculator | None = None
         self._state = DecodeState.IDLE
         self._run = RunState()
 
@@ -99,8 +101,9 @@ class Decoder:
             raise
 
     def close(self) -> None:
-        """Drops the graph, then gives back all memory."""
-        self._slot.reset("the session was closed")
+        """Drops the graphs, then gives back all memory."""
+        for slot in (self._slot, self._verify):
+            slot.reset("the session was closed")
         self._runner.close()
         self._state = DecodeState.IDLE
 
@@ -249,11 +252,28 @@ class Decoder:
             raise NeverCapturedError("the decode step", "no graph is ready to verify", "Capture a step first")
         return verify(self, min(count, self._run.capacity - self._run.position), cancel)
 
+    def speculator(self, draft: int) -> Speculator:
+        """Verifies drafts of ``draft`` tokens on the Verify slot; an earlier one ends, the session is reset.
+
+        Raises:
+            InputError: this model or these settings cannot be speculated with.
+        """
+        refuse_speculation(self._contract, self.plan.scenario.batch, draft, greedy=self._sampler.greedy)
+        self.reset()
+        if self._speculator is not None:
+            self._speculator.close()
+        if self.plan.scenario.prompt < draft + 1:
+            self._replan(replace(self.plan.scenario, prompt=draft + 1, context=self.plan.context))
+        parts = Parts(self._runner, self._stepper, self._worker, self._run, self._verify, self._contract)
+        self._speculator = Speculator(parts, draft)
+        return self._speculator
+
     def reset(self) -> None:
-        """Forgets the sequence, drops the graph (semantics 1.19), starts the seed over; memory stays."""
+        """Forgets the sequence, drops the graphs (semantics 1.19), starts the seed over; memory stays."""
         cause = "the session was reset"
-        if self._slot.reset(cause):
-            self._runner.say(EventKind.INVALIDATE, self._slot.name, cause, step=self._run.position)
+        for slot in (self._slot, self._verify):
+            if slot.reset(cause):
+                self._runner.say(EventKind.INVALIDATE, slot.name, cause, step=self._run.position)
         self._run.position = 0
         self._run.finished = ""
         self._sampler.restart()
@@ -374,7 +394,7 @@ class Decoder:
             transfers=run.transfers,
             slots=(
                 self._slot.describe(self._state is DecodeState.READY),
-                SlotState("Verify", "idle", 0, 0, 0, ""),
+                self._verify.describe(self._verify.graph is not None),
             ),
             report=self._slot.report,
         )

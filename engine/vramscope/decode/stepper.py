@@ -60,8 +60,16 @@ class Stepper:
             ScenarioError: an output's shape is not exact there.
         """
         shapes = decoder_bindings(self._model, self._runner.plan.scenario, phase, extents)
-        bindings = self.feeds.bindings(extents, self._output_shapes(shapes))
+        bindings = self.buffers(shapes, extents)
         return bindings, self._runner.bind(phase, shapes, bindings)
+
+    def buffers(self, shapes: PhaseBindings, extents: Extents) -> tuple[Binding, ...]:
+        """The session's buffers as bindings at these extents.
+
+        Raises:
+            ScenarioError: an output's shape is not exact there.
+        """
+        return self.feeds.bindings(extents, self._output_shapes(shapes))
 
     def _output_shapes(self, shapes: PhaseBindings) -> dict[str, tuple[int, ...]]:
         program = self._model.program

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from picky_device import PickyDevice
-from small_models import array_of, opened, session_of
+from small_models import bound, opened, session_of
 
 from vramscope.run.audit import audit
 from vramscope.run.capture import CAPTURED, DEVICE_SEAM, GRAPH_NODE, HOST_SEAM, SeamReason, Segment
@@ -15,8 +15,6 @@ from vramscope.run.events import Event, EventKind
 from vramscope.run.session_types import SessionOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from vramscope.graph.model import Array
     from vramscope.run.capture import CaptureReport
     from vramscope.run.device_binding import DeviceIoBinding
@@ -26,18 +24,6 @@ CAST = "g (float[1] x) => (int64[1] y) { y = Cast<to=7>(x) }"
 CLIP = """g (float[4] x) => (float[4] y)
     { a = Cast<to=11>(x) low = Constant<value_float=-1.0>() l = Cast<to=11>(low)
       b = Clip(a, l) y = Cast<to=1>(b) }"""
-
-
-def bound(session: ProgramSession, **names: tuple[int, ...]) -> dict[str, DeviceIoBinding]:
-    """A binding for each input and output of these names and shapes."""
-    program = session.runner.planner.model.program
-    inputs = {program.values[item].name for item in program.inputs}
-    return {
-        name: session.allocate_binding(shape, input_name=name)
-        if name in inputs
-        else session.allocate_binding(shape, output_name=name)
-        for name, shape in names.items()
-    }
 
 
 def f32(*values: float) -> Array:
@@ -369,75 +355,3 @@ def test_c19_switching_slots_resets_nothing_and_each_keeps_its_own() -> None:
     session.set_graph_slot("Primary")
     assert session.captured_segment_count() == 1
     assert session.replay(both)
-
-
-# ------------------------------------------------------------------------------------ the step workspace
-
-
-ATTENTION = """g (float[1,2,3,8] q, float[1,2,5,8] k, float[1,2,5,8] v) => (float[1,2,3,8] y)
-    { a = Relu(q) y = Attention(a, k, v) }"""
-
-
-def attending() -> tuple[ProgramSession, Mapping[str, DeviceIoBinding]]:
-    session = session_of(opened(ATTENTION, opsets='["" : 23]'))
-    buffers = bound(session, q=(1, 2, 3, 8), k=(1, 2, 5, 8), v=(1, 2, 5, 8), y=(1, 2, 3, 8))
-    generator = np.random.default_rng(0)
-    for name in "qkv":
-        buffers[name].write(generator.standard_normal(buffers[name].physical).astype(np.float32))
-    return session, buffers
-
-
-def test_step_scratch_is_given_back_after_every_run_unless_it_is_pinned() -> None:
-    session, buffers = attending()
-    memory = session.runner.memory
-    for _ in range(2):
-        session.run_with_device_bindings({}, list(buffers.values()))
-        assert [item.value for item in memory.workspace] == []
-    session.pin_step_workspace = True
-    session.run_with_device_bindings({}, list(buffers.values()))
-    assert [item.value for item in memory.workspace] == ["step-scoped"]
-    session.pin_step_workspace = False
-    assert [item.value for item in memory.workspace] == ["step-scoped"], "the next release frees it"
-    session.run({name: buffers[name].read() for name in "qkv"})
-    assert not memory.workspace
-
-
-def test_a_node_with_step_scratch_is_declined_by_name_unless_it_is_pinned() -> None:
-    session, buffers = attending()
-    every = list(buffers.values())
-    session.run_with_device_bindings({}, every)
-    eager = buffers["y"].read()
-    report = session.try_capture(every)
-    (decline,) = report.declines
-    assert (decline.node, decline.seam) == ("Attention_y", SeamReason.KERNEL_CAPTURE_UNSUPPORTED)
-    assert "step-scoped" in decline.reason
-    assert decline.remedy == "Pin the step workspace before capturing"
-    buffers["y"].write(np.zeros((1, 2, 3, 8), np.float32))
-    assert session.replay(every)
-    assert np.array_equal(buffers["y"].read(), eager), "the seam got a slot of its own again"
-    session.pin_step_workspace = True
-    session.run_with_device_bindings({}, every)
-    assert session.try_capture(every).is_single_graph
-    buffers["y"].write(np.zeros((1, 2, 3, 8), np.float32))
-    assert session.replay(every)
-    assert np.array_equal(buffers["y"].read(), eager)
-    session.pin_step_workspace = False
-    session.run({name: buffers[name].read() for name in "qkv"})
-    assert session.replay(every) is False, "the scratch that the graph baked in is gone"
-    assert "workspace" in session.slot.last_cause
-    assert np.array_equal(buffers["y"].read(), eager)
-
-
-def test_an_output_that_no_node_computes_is_delivered_in_every_mode() -> None:
-    session = session_of(opened("g (float[2] x) => (float[2] x, float[2] y) { y = Relu(x) }"))
-    x = session.allocate_binding((2,), input_name="x")
-    y = session.allocate_binding((2,), output_name="y")
-    passed = session.allocate_binding((2,), output_name="x")
-    x.write(f32(-1, 2))
-    assert array_of(session.run({"x": f32(3, 4)}), "x").tolist() == [3, 4]
-    session.run_with_device_bindings({}, [x, y, passed])
-    assert passed.read().tolist() == [-1, 2]
-    assert session.try_capture([x, y, passed]).captured
-    x.write(f32(5, 6))
-    assert session.replay([x, y, passed])
-    assert passed.read().tolist() == [5, 6]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vramscope.graph.model import Array, Model
+    from vramscope.run.device_binding import DeviceIoBinding
     from vramscope.run.session_types import Outputs, SessionOptions
 
 OPSETS = '["" : 17, "com.microsoft" : 1]'
@@ -59,3 +60,15 @@ def session_of(
     session = ProgramSession(model, plan, device or HostDevice(), options)
     session.prepare()
     return session
+
+
+def bound(session: ProgramSession, **names: tuple[int, ...]) -> dict[str, DeviceIoBinding]:
+    """A binding for each input and output of these names and shapes."""
+    program = session.runner.planner.model.program
+    inputs = {program.values[item].name for item in program.inputs}
+    return {
+        name: session.allocate_binding(shape, input_name=name)
+        if name in inputs
+        else session.allocate_binding(shape, output_name=name)
+        for name, shape in names.items()
+    }

@@ -12,12 +12,14 @@ from vramscope.messages.planning import ExportParams, PlanParams
 from vramscope.messages.running import CountParams, PrefillParams, RunModelParams
 from vramscope_app.client import IMMEDIATE, Call, Death, EngineClient, Refusal, Reply
 from vramscope_app.rows.nodes import NodeTable, join_chunks
+from vramscope_app.rows.scenario import wished
 from vramscope_app.state import EMPTY_RUN, EMPTY_SNAPSHOT, AppState, Busy, Engine
 
 if TYPE_CHECKING:
     from vramscope.messages.columns import TableChunk
     from vramscope.messages.live import Progress, SnapshotInfo
     from vramscope.messages.model import Hello, OpenParams
+    from vramscope.messages.running import SamplingInfo
 
 REPLAN_MILLISECONDS = 25
 """Scenario edits within this time become one plan."""
@@ -46,6 +48,7 @@ class Controller(QObject):
         self._phases: dict[str, NodeTable] = {}
         self._plan_call = 0
         self._plan_again = False
+        self._wishes: dict[str, Any] = {}
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setTimerType(Qt.TimerType.PreciseTimer)
@@ -83,6 +86,10 @@ class Controller(QObject):
         else:
             self._set(source=source)
 
+    def wish(self, **changes: Any) -> None:  # noqa: ANN401 - fields of ScenarioInfo
+        """What the scenario of the next opened model shall be, beside what the model proposes."""
+        self._wishes = changes
+
     def edit(self, scenario: Any) -> None:  # noqa: ANN401 - a ScenarioInfo, as a signal hands it over
         """Takes another scenario and plans it soon."""
         if scenario != self.state.scenario:
@@ -106,7 +113,7 @@ class Controller(QObject):
             return
         self.edit(msgspec.structs.replace(self.state.scenario, maxima=maxima))
 
-    def prefill(self, prompt: str, *, chat: bool) -> None:
+    def prefill(self, prompt: str, *, chat: bool, sampling: SamplingInfo) -> None:
         """Starts a generation with a prompt, or with token ids where the model has no tokenizer."""
         model = self.state.model
         if model is None:
@@ -120,6 +127,7 @@ class Controller(QObject):
                 prompt="" if as_ids else prompt,
                 tokens=numbers if as_ids else [],
                 chat=chat,
+                sampling=sampling,
             ),
         )
 
@@ -187,7 +195,8 @@ class Controller(QObject):
 
     def _take_open(self, reply: Reply) -> dict[str, Any]:
         model, same = reply.result, reply.call.params == self.state.opened
-        kept = self.state.scenario if same else model.scenario
+        kept = self.state.scenario if same else wished(model.scenario, self._wishes)
+        self._wishes = {}
         self._chunks, self._plan_call, self._plan_again = [], 0, False
         self.cleared.emit()
         return {

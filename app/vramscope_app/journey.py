@@ -98,6 +98,12 @@ def planned(state: AppState) -> bool:
     return state.plan is not None and bool(state.nodes) and state.busy is None
 
 
+def runs(state: AppState) -> bool:
+    """Whether there is a decoder whose plan fits what it is judged against, if anything."""
+    short = state.plan is not None and state.plan.verdict.kind == "does not fit"
+    return state.planned and state.decoder and not short
+
+
 def _at_rest(state: AppState) -> bool:
     return state.busy is None and state.notice is None
 
@@ -108,7 +114,7 @@ def make_journey(application: QApplication, window: MainWindow, picture: str) ->
     journey, code = Journey(window), 0
     try:
         journey.plan()
-        if journey.state.planned and journey.state.decoder:
+        if runs(journey.state):
             journey.decode()
         journey.settle()
     except JourneyError as failure:

@@ -29,7 +29,19 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--picture", default="", metavar="FILE.png", help="run off-screen, save a picture, end"
     )
     parser.add_argument("--theme", choices=("light", "dark", "system"), default="", help="colours")
+    parser.add_argument(
+        "--card", default="", metavar="NAME", help="judge against a card, or an amount such as 6GiB"
+    )
+    parser.add_argument("--context", type=_count, metavar="N", help="prompt and generated tokens together")
+    parser.add_argument("--batch", type=_count, metavar="N", help="sequences decoded together")
     return parser.parse_args(arguments)
+
+
+def _count(text: str) -> int:
+    """A whole number of at least 1."""
+    if not text.isdecimal() or not 0 < int(text) < 2**31:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
 
 
 def lacks_display(environment: Mapping[str, str], platform: str) -> bool:

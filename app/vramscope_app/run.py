@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QByteArray, QSettings
 from PySide6.QtWidgets import QApplication
@@ -14,6 +14,7 @@ from vramscope.messages.model import OpenParams
 from vramscope_app.client import EngineClient
 from vramscope_app.controller import Controller
 from vramscope_app.main import DEFAULT_SAMPLE
+from vramscope_app.rows.scenario import target
 from vramscope_app.settings import Settings
 
 if TYPE_CHECKING:
@@ -55,12 +56,19 @@ def source_of(options: argparse.Namespace) -> OpenParams:
     return OpenParams(sample=options.sample or DEFAULT_SAMPLE)
 
 
+def wishes_of(options: argparse.Namespace) -> dict[str, Any]:
+    """The fields of a scenario that the command line asks for."""
+    counts = {"context": options.context, "batch": options.batch}
+    return {**target(options.card), **{name: count for name, count in counts.items() if count}}
+
+
 def run(options: argparse.Namespace, name: str) -> int:
     """Shows the window, or makes the off-screen journey; returns the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     application = make_application(name)
     settings = Settings(_store(name, forgetful=bool(options.picture)))
     controller = Controller(EngineClient())
+    controller.wish(**wishes_of(options))
     controller.open(source_of(options))
     controller.start()
     window = make_window(controller, settings, options.theme or settings.theme)

@@ -82,7 +82,7 @@ def hello() -> Hello:
     )
 
 
-def model(*, decoder: bool = True) -> ModelInfo:
+def model(*, decoder: bool = True, chat: bool = False) -> ModelInfo:
     contract = ContractInfo(
         dialect="genai",
         feeds={"input_ids": "ids"},
@@ -104,6 +104,7 @@ def model(*, decoder: bool = True) -> ModelInfo:
         inputs=[],
         problems=["an unused initializer"],
         has_tokenizer=decoder,
+        has_chat_template=chat,
         default_prompt="The capital of France is" if decoder else "",
         scenario=ScenarioInfo(context=2048, card="GeForce RTX 4060"),
     )

@@ -13,7 +13,7 @@ from PySide6.QtCore import QByteArray, QMimeData, QSettings, QUrl
 
 from vramscope_app.main import NO_DISPLAY, lacks_display, parse
 from vramscope_app.menus import path_of_drop
-from vramscope_app.run import source_of
+from vramscope_app.run import source_of, wishes_of
 from vramscope_app.settings import RECENT_KEPT, Settings, parse_recent, with_recent
 
 if TYPE_CHECKING:
@@ -54,6 +54,15 @@ def test_what_the_command_line_opens() -> None:
     assert source_of(parse(["--sample", "x"])).sample == "x"
     opened = source_of(parse(["m.onnx", "--theme", "dark"]))
     assert (opened.path, opened.sample) == ("m.onnx", "")
+
+
+def test_the_command_line_judges_a_scenario() -> None:
+    options = parse(["--card", "6 GiB", "--context", "4096", "--batch", "2"])
+    assert wishes_of(options) == {"budget": 6 * 2**30, "card": "", "context": 4096, "batch": 2}
+    assert wishes_of(parse(["--card", "RTX 4090"])) == {"budget": None, "card": "RTX 4090"}
+    assert wishes_of(parse([])) == {}
+    with pytest.raises(SystemExit):
+        parse(["--context", "0"])
 
 
 def test_recent_models_keep_their_order_once_each() -> None:

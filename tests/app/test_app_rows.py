@@ -12,7 +12,7 @@ from vramscope.messages.running import OutputInfo, RunModelInfo
 from vramscope.protocol import ErrorInfo
 from vramscope_app.rows.bar import legend, measured_bar, plan_bar
 from vramscope_app.rows.live import LiveSeries, Series, shares
-from vramscope_app.rows.run import capture_text, rates_text, state_chip, verify_text
+from vramscope_app.rows.run import capture_text, rates_text, run_summary, state_chip, verify_text
 from vramscope_app.rows.scenario import (
     SLIDER_STEPS,
     apply_change,
@@ -21,6 +21,7 @@ from vramscope_app.rows.scenario import (
     context_limit,
     context_to_slider,
     slider_to_context,
+    wished,
 )
 from vramscope_app.rows.tables import axis_rows, decline_rows, output_rows, problem_rows, slot_rows
 from vramscope_app.rows.verdict import death_message, verdict_message
@@ -143,6 +144,12 @@ def test_a_suggestion_changes_only_fields_that_a_scenario_has() -> None:
     assert apply_change(ScenarioInfo(), {"context": 512, "colour": "red"}) == ScenarioInfo(context=512)
 
 
+def test_a_wished_context_takes_a_prompt_that_it_can_hold() -> None:
+    made = wished(ScenarioInfo(prompt=64, context=2048), {"context": 32, "batch": 3})
+    assert (made.context, made.prompt, made.batch) == (32, 16, 3)
+    assert wished(ScenarioInfo(prompt=64), {}).prompt == 64
+
+
 def test_the_verdict_is_words_icon_and_tone(messages: ModuleType) -> None:
     message = verdict_message(AppState(model=messages.model(), plan=messages.plan()))
     assert (message.tone, message.icon) == ("good", "fits")
@@ -158,7 +165,10 @@ def test_run_words(messages: ModuleType) -> None:
     state = AppState(run=messages.run(), live=messages.snapshot())
     assert state_chip(state) == ("● ready", "good")
     assert "×1.50" in rates_text(state)
-    assert state_chip(AppState(run=messages.run(finished="context full")))[0] == "● finished: context full"
+    full = AppState(run=messages.run(finished="context full"))
+    assert state_chip(full)[0] == "● finished"
+    assert run_summary(full).startswith("■ Stopped: context full – all 256 tokens")
+    assert "the model chose to end" in run_summary(AppState(run=messages.run(finished="end of sequence")))
     assert verify_text(messages.verify()).startswith("✓ Replay equals eager over 8 steps")
     different = msgspec.structs.replace(messages.verify(), equal=False, first_difference=3)
     assert verify_text(different).startswith("✗ Replay differs from eager at step 3")

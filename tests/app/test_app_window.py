@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 from vramscope.messages.live import Empty, Progress
 from vramscope.messages.model import OpenParams
 from vramscope.messages.planning import PlanParams, ScenarioInfo
-from vramscope.messages.running import CountParams, PrefillParams
+from vramscope.messages.running import CountParams, PrefillParams, SamplingInfo
 from vramscope.protocol import ErrorInfo
 from vramscope_app.client import Call, Death, Refusal, Reply
 from vramscope_app.look import Look
@@ -241,6 +241,43 @@ def test_a_model_without_a_tokenizer_takes_token_ids(script: Script) -> None:
     script.open(decoder=False)
     assert script.window.run_panel.prompt.toPlainText() == "1 2 3 4"
     assert not script.window.run_panel.chat.isEnabled()
+
+
+def test_chat_can_be_asked_for_only_where_the_model_has_a_template(
+    script: Script, messages: ModuleType
+) -> None:
+    script.open()
+    chat = script.window.run_panel.chat
+    assert not chat.isEnabled()
+    assert "no chat template" in chat.toolTip()
+    script.answer("open", OpenParams(sample="talks"), messages.model(chat=True))
+    assert chat.isEnabled()
+
+
+def test_sampling_is_greedy_until_a_temperature_is_chosen(
+    opened: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[PrefillParams] = []
+    monkeypatch.setattr(opened.client, "call", lambda _method, params: sent.append(params))
+    row = opened.window.run_panel.sampling
+    row.seed.setValue(7)
+    assert not row.seed.isEnabled()
+    opened.window.prefill()
+    row.temperature.setValue(0.7)
+    row.top_k.setValue(40)
+    row.top_p.setValue(0.9)
+    assert row.seed.isEnabled()
+    opened.window.prefill()
+    assert sent[0].sampling == SamplingInfo()
+    assert sent[1].sampling == SamplingInfo(temperature=0.7, top_k=40, top_p=0.9, seed=7)
+
+
+def test_a_wished_scenario_is_planned_once_and_then_forgotten(script: Script, messages: ModuleType) -> None:
+    script.controller.wish(card="H100 SXM", batch=4)
+    script.open()
+    assert (script.controller.state.scenario.card, script.controller.state.scenario.batch) == ("H100 SXM", 4)
+    script.answer("open", OpenParams(sample="other"), messages.model())
+    assert script.controller.state.scenario == messages.model().scenario
 
 
 def test_another_model_opened_after_a_restart_brings_its_own_scenario(

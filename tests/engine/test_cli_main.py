@@ -193,7 +193,19 @@ def test_the_window_replaces_the_process(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setattr(os, "execv", become)
     with pytest.raises(SystemExit):
         cli.main(["gui", str(tmp_path)])
-    assert seen == [[sys.executable, "-m", "vramscope_app", str(tmp_path)]]
+    with pytest.raises(SystemExit):
+        cli.main(["gui", "--sample", "tiny-llama", "--theme", "dark", "--card", "6 GiB", "--batch", "2"])
+    window = [sys.executable, "-m", "vramscope_app"]
+    assert seen[0] == [*window, "--", str(tmp_path)]
+    assert seen[1] == [*window, "--sample=tiny-llama", "--theme=dark", "--card=6 GiB", "--batch=2"]
+
+
+def test_the_window_takes_every_option_that_is_passed_on() -> None:
+    window = pytest.importorskip("vramscope_app.main", reason="the window's packages are not installed")
+    words = ["gui", "--picture", "a.png", "--context", "4096", "--card", "RTX 4090", "--", "-odd.onnx"]
+    options = window.parse(doors.window_words(build_parser().parse_args(words)))
+    assert (options.picture, options.context, options.card) == ("a.png", 4096, "RTX 4090")
+    assert options.path == "-odd.onnx"
 
 
 def test_doctor_s_document_is_one() -> None:

@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
 
 from vramscope_app.panels.banner import restyle
 from vramscope_app.panels.gauge import Gauge
+from vramscope_app.panels.sampling import SamplingRow
 from vramscope_app.panels.table import TablePanel
 from vramscope_app.rows.run import rates_text, run_summary, state_chip
 from vramscope_app.rows.tables import OUTPUT_HEADINGS, output_rows
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from vramscope_app.state import AppState
 
 BUTTONS = (("step", "steps", "capture"), ("replay", "verify", "reset"))
+CHAT_TIP = "Wrap the prompt in the model's chat template"
+NO_CHAT_TIP = "The model's folder has no chat template"
 KEPT_PIECES = 20_000
 """Pieces of generated text that are coloured anew when the theme changes."""
 
@@ -51,6 +54,7 @@ class RunPanel(QWidget):
         self.prompt, self.output = QPlainTextEdit(), QPlainTextEdit()
         self.chat = QCheckBox("C&hat template")
         self.count = QSpinBox()
+        self.sampling = SamplingRow()
         self.outputs = TablePanel("outputs", "Outputs", OUTPUT_HEADINGS, look)
         self._state, self._rates, self._summary = QLabel(), QLabel(), QLabel()
         self._position = Gauge(look)
@@ -68,6 +72,7 @@ class RunPanel(QWidget):
         layout.setSpacing(6)
         self._dress_texts()
         layout.addWidget(self.prompt)
+        layout.addWidget(self.sampling)
         layout.addLayout(self._prefill_row(actions))
         layout.addLayout(self._button_grid(actions))
         layout.addLayout(self._state_row())
@@ -94,7 +99,8 @@ class RunPanel(QWidget):
     def _prefill_row(self, actions: Mapping[str, QAction]) -> QHBoxLayout:
         row = QHBoxLayout()
         self.chat.setObjectName("chat")
-        self.chat.setToolTip("Wrap the prompt in the model's chat template")
+        self.chat.setToolTip(NO_CHAT_TIP)
+        self.chat.setEnabled(False)
         row.addWidget(self.chat)
         row.addStretch(1)
         label = QLabel("N")
@@ -153,7 +159,8 @@ class RunPanel(QWidget):
         )
         self.prompt.setPlaceholderText(hint)
         self.prompt.setPlainText(model.default_prompt or ("" if model.has_tokenizer else "1 2 3 4"))
-        self.chat.setEnabled(model.has_tokenizer)
+        self.chat.setEnabled(model.has_chat_template)
+        self.chat.setToolTip(CHAT_TIP if model.has_chat_template else NO_CHAT_TIP)
 
     def set_state(self, state: AppState) -> None:
         """Where the run stands."""

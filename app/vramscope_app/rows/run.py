@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from vramscope_app.text import plural, rate_text
 
 if TYPE_CHECKING:
-    from vramscope.messages.running import CaptureInfo, VerifyInfo
+    from vramscope.messages.running import CaptureInfo, RunInfo, VerifyInfo
     from vramscope_app.state import AppState
 
 _TONES = {"ready": "good", "unsupported": "warning", "armed": "info", "warm-up": "info"}
@@ -17,7 +17,7 @@ def state_chip(state: AppState) -> tuple[str, str]:
     """The run's state and its tone."""
     run = state.run
     if run.finished:
-        return f"● finished: {run.finished}", "info"
+        return "● finished", "info"
     return f"● {run.state}", _TONES.get(run.state, "muted")
 
 
@@ -34,13 +34,24 @@ def rates_text(state: AppState) -> str:
 
 
 def run_summary(state: AppState) -> str:
-    """The last verification and the last capture, a line each."""
+    """Why generation stopped, the last verification and the last capture, a line each."""
     lines = []
+    if state.run.finished:
+        lines.append(stop_text(state.run))
     if state.verify is not None:
         lines.append(verify_text(state.verify))
     if state.capture is not None:
         lines.append(capture_text(state.capture))
     return "\n".join(lines)
+
+
+def stop_text(run: RunInfo) -> str:
+    """Why generation stopped, and what could be done to go on."""
+    means = {
+        "end of sequence": "the model chose to end",
+        "context full": f"all {run.capacity:,} tokens of the context are used; plan a longer one to go on",
+    }
+    return f"■ Stopped: {run.finished} – {means.get(run.finished, 'prefill again to go on')}"
 
 
 def verify_text(verify: VerifyInfo) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -75,6 +75,21 @@ def chosen_card(scenario: ScenarioInfo, cards: Sequence[CardInfo]) -> str:
         if card.name == scenario.card:
             return card_label(card)
     return scenario.card or NO_CARD
+
+
+def wished(scenario: ScenarioInfo, changes: Mapping[str, Any]) -> ScenarioInfo:
+    """A scenario with other fields; a prompt that a shorter context cannot hold becomes half of it."""
+    changed = msgspec.structs.replace(scenario, **changes)
+    room = max(changed.context // 2, 1) if changed.context else changed.prompt
+    return msgspec.structs.replace(changed, prompt=min(changed.prompt, room))
+
+
+def target(text: str) -> dict[str, Any]:
+    """The fields of a scenario for a card's name or an amount such as ``6 GiB``; none for nothing."""
+    if not text.strip():
+        return {}
+    budget = parse_bytes(text)
+    return {"budget": budget, "card": ""} if budget else {"budget": None, "card": text.strip()}
 
 
 def apply_change(scenario: ScenarioInfo, change: Mapping[str, int | str]) -> ScenarioInfo:

@@ -24,9 +24,16 @@ def gui(arguments: argparse.Namespace) -> int:
         raise InputError(
             "the window", f"{' and '.join(missing)} is not installed", "pip install 'vramscope[gui]'"
         )
-    words = [sys.executable, "-m", "vramscope_app"]
     sys.stdout.flush()
-    os.execv(sys.executable, [*words, arguments.model] if arguments.model else words)
+    os.execv(sys.executable, [sys.executable, "-m", "vramscope_app", *window_words(arguments)])
+
+
+def window_words(arguments: argparse.Namespace) -> list[str]:
+    """The window's own arguments: what was given here, passed on."""
+    options = ("sample", "theme", "picture", "card", "context", "batch")
+    given = {name: getattr(arguments, name) for name in options}
+    words = [f"--{name}={value}" for name, value in given.items() if value]
+    return [*words, *(["--", arguments.model] if arguments.model else [])]
 
 
 def serve(_arguments: argparse.Namespace) -> int:

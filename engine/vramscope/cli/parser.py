@@ -94,6 +94,16 @@ def _gui(commands: _Subparsers[argparse.ArgumentParser]) -> None:
         commands, "gui", "open the window", "  vramscope gui\n  vramscope gui ./my-model", json=False
     )
     parser.add_argument("model", metavar="PATH", nargs="?", default="", help="a model to open at once")
+    parser.add_argument("--sample", metavar="NAME", default="", help="a bundled sample to open at once")
+    parser.add_argument("--theme", choices=("light", "dark", "system"), default="", help="colours")
+    parser.add_argument(
+        "--picture", metavar="FILE.png", default="", help="make the journey off-screen and save a picture"
+    )
+    parser.add_argument(
+        "--card", metavar="NAME", default="", help="judge against this card, or an amount such as 6GiB"
+    )
+    parser.add_argument("--context", metavar="N", type=positive, help="prompt and generated tokens together")
+    parser.add_argument("--batch", metavar="N", type=positive, help="sequences decoded together")
 
 
 def _inspect(commands: _Subparsers[argparse.ArgumentParser]) -> None:

@@ -1,0 +1,139 @@
+"""What the window's commands do: each is a method without parameters that the table of commands names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QMainWindow
+
+from vramscope.messages.model import OpenParams
+from vramscope_app import docks as dock_places
+from vramscope_app.dialogs import ask_export, ask_file, ask_folder, show_about
+from vramscope_app.look import Look
+from vramscope_app.menus import fill_recent
+from vramscope_app.theme import DARK, LIGHT
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QAction
+    from PySide6.QtWidgets import QDockWidget, QMenu
+
+    from vramscope_app.commands import CommandAction
+    from vramscope_app.controller import Controller
+    from vramscope_app.panels.nodes import NodePanel
+    from vramscope_app.panels.run import RunPanel
+    from vramscope_app.settings import Settings
+
+
+class CommandWindow(QMainWindow):
+    """The commands; who builds the window sets these parts."""
+
+    controller: Controller
+    actions_by_id: dict[str, CommandAction]
+    docks: dict[str, QDockWidget]
+    nodes: NodePanel
+    run_panel: RunPanel
+    recent_menu: QMenu
+    _settings: Settings
+    _look: Look
+
+    def set_look(self, look: Look) -> None:
+        """Dresses every part in a theme."""
+        raise NotImplementedError
+
+    def open_file(self) -> None:
+        """Asks for a .onnx file."""
+        self._open_path(ask_file(self))
+
+    def open_folder(self) -> None:
+        """Asks for a model folder."""
+        self._open_path(ask_folder(self))
+
+    def _open_path(self, path: str) -> None:
+        if path:
+            self.controller.open(OpenParams(path=path))
+
+    def _open_recent(self, action: QAction) -> None:
+        if action.data():
+            self._open_path(str(action.data()))
+        else:
+            self._settings.forget_recent()
+            fill_recent(self.recent_menu, [])
+
+    def _open_sample(self, action: QAction) -> None:
+        self.controller.open(OpenParams(sample=str(action.data())))
+
+    def export_report(self) -> None:
+        """Asks where to write the plan."""
+        path = ask_export(self)
+        if path:
+            self.controller.export(path, Path(path).suffix.removeprefix(".") or "html")
+
+    def prefill(self) -> None:
+        """Prefills the prompt of the run panel."""
+        panel = self.run_panel
+        chat = panel.chat.isChecked() and panel.chat.isEnabled()
+        self.controller.prefill(panel.prompt.toPlainText(), chat=chat, sampling=panel.sampling.sampling())
+
+    def step(self) -> None:
+        """One eager step."""
+        self.controller.run("step", 1)
+
+    def steps(self) -> None:
+        """N eager steps."""
+        self.controller.run("step", self.run_panel.count.value())
+
+    def capture(self) -> None:
+        """Captures the decode step."""
+        self.controller.run("capture")
+
+    def replay(self) -> None:
+        """N replays."""
+        self.controller.run("replay", self.run_panel.count.value())
+
+    def verify(self) -> None:
+        """Compares N replays with eager steps."""
+        self.controller.run("verify", self.run_panel.count.value())
+
+    def reset(self) -> None:
+        """Back to before the prompt."""
+        self.controller.run("reset")
+
+    def run_model(self) -> None:
+        """Runs a model that is no decoder."""
+        self.controller.run_model()
+
+    def cancel(self) -> None:
+        """Stops what runs."""
+        self.controller.cancel()
+
+    def restart(self) -> None:
+        """Starts the engine anew."""
+        self.controller.restart()
+
+    def dismiss(self) -> None:
+        """Closes the failure banner."""
+        self.controller.dismiss()
+
+    def find_node(self) -> None:
+        """Puts the cursor into the search."""
+        self.nodes.focus_search()
+
+    def about(self) -> None:
+        """Says what this is."""
+        show_about(self, self.controller.state.hello)
+
+    def toggle_theme(self) -> None:
+        """Light becomes dark and dark light."""
+        theme = LIGHT if self._look.theme.dark else DARK
+        self._settings.theme = theme.name
+        self.set_look(Look.of(theme))
+
+    def reset_layout(self) -> None:
+        """Every panel back to its first place."""
+        dock_places.arrange(self, self.docks)
+
+    def toggle_full_screen(self) -> None:
+        """Fills the screen, or not."""
+        self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen)

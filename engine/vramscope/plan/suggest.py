@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from vramscope.graph.dtypes import bit_width
 from vramscope.graph.model import KvForm
+from vramscope.plan.four_bits import four_bit_savings
 from vramscope.plan.types import Plan, Scenario, Suggestion, VerdictKind
 from vramscope.units import format_bytes
 
@@ -16,13 +17,24 @@ if TYPE_CHECKING:
 
     from vramscope.plan.planner import Planner
 
+SMALL_SHARE, SMALL_BYTES = 1000, 2**20
+"""A saving under one part in so many of the total, and under so many bytes, is not worth a line."""
+
 
 def suggestions(planner: Planner, plan: Plan) -> tuple[Suggestion, ...]:
-    """Changes that save bytes, the largest saving first; empty when an axis is refused."""
+    """Changes that save bytes worth a line, the largest saving first.
+
+    When an axis is refused: the symbols to declare a maximum for.
+    """
     if plan.verdict.kind is VerdictKind.REFUSED:
         return _declare_maxima(plan)
     found = [*_scenario_changes(planner, plan), *_model_changes(planner, plan)]
-    return tuple(sorted((item for item in found if item.saves > 0), key=lambda item: -item.saves))
+    worth = (item for item in found if _is_worth_a_line(item.saves, plan.total.known))
+    return tuple(sorted(worth, key=lambda item: -item.saves))
+
+
+def _is_worth_a_line(saves: int, total: int) -> bool:
+    return saves > 0 and (saves >= SMALL_BYTES or saves * SMALL_SHARE >= total)
 
 
 def _declare_maxima(plan: Plan) -> tuple[Suggestion, ...]:
@@ -69,6 +81,9 @@ def _model_changes(planner: Planner, plan: Plan) -> Iterable[Suggestion]:
     contract = planner.model.contract
     if plan.weights.duplicate_bytes:
         yield Suggestion("Store equal weights once", plan.weights.duplicate_bytes, nothing)
+    if plan.specialised is None:
+        title = "Use 4-bit weights in matrix products (blocks of 32; an estimate)"
+        yield Suggestion(title, four_bit_savings(planner.index), nothing)
     if contract is None:
         return
     unshared = sum(row.bytes // 2 for row in plan.kv.rows if row.form == KvForm.GROW.value)

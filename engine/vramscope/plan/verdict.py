@@ -88,7 +88,9 @@ def judge(
         blame=blame,
         largest_context=limits.context,
         largest_batch=limits.batch,
-        sentence=_sentence(kind, total, headroom, where, blame, _largest(limits, context), phases),
+        sentence=_sentence(
+            kind, total, headroom, where, blame, _largest(limits, context, scenario.batch), phases
+        ),
     )
 
 
@@ -158,12 +160,16 @@ def _sentence(
     return f"short by {format_bytes(-headroom)}{where}{largest}; {blame} {verb} to blame"
 
 
-def _largest(limits: Limits, context: Context | None) -> str:
+def _largest(limits: Limits, context: Context | None, batch: int) -> str:
+    """What would fit; a decoder's batch alone fits only at the context that was asked for."""
     if limits.context:
         return f"; the largest context that fits is {limits.context:,}"
+    none = "; no context fits" if context else ""
+    if none and (batch > 1 or limits.batch):
+        none += " at this batch"
     if limits.batch:
-        return f"; the largest batch that fits is {limits.batch:,}"
-    return "; no context fits" if context else ""
+        return f"{none}{',' if none else ';'} the largest batch that fits is {limits.batch:,}"
+    return none
 
 
 def _refusal_sentence(phases: tuple[PhasePlan, ...]) -> str:

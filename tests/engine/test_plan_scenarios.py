@@ -8,7 +8,7 @@ import pytest
 from planned_models import chain, opened, planner_of
 
 from vramscope.api import Planner, Scenario, make_plan, open_path, suggestions
-from vramscope.errors import ScenarioError, ShapeOverflowError
+from vramscope.errors import ScenarioError, ShapeOverflowError, SymbolConflictError
 from vramscope.plan.types import (
     REFERENCE_RUNTIME,
     BucketPolicy,
@@ -88,8 +88,32 @@ def test_a_maximum_of_a_bound_symbol_is_told_to_change_nothing(llama: Planner) -
     start = "The maximum 7 of batch_size changes nothing"
     told = [note for note in with_maximum.notes if note.startswith(start)]
     assert len(told) == 1
-    assert "binds it to 1 (prefill) and 1 (decode)" in told[0]
+    assert "binds it to 1 (prefill) and 1 (decode); --batch sets it" in told[0]
     assert with_maximum.total == plan(llama).total
+
+
+@pytest.mark.parametrize(
+    ("symbol", "numbers", "option"),
+    [
+        ("batch_size", {"batch": 4}, "Declare at least 4, or lower --batch"),
+        ("sequence_length", {"prompt": 9}, "Declare at least 9, or lower --prompt-tokens"),
+        ("total_sequence_length", {}, "Declare at least 64, or lower --context"),
+        ("past_sequence_length", {}, "Declare at least 64, or lower --context"),
+    ],
+)
+def test_a_maximum_below_what_binds_the_symbol_names_the_option(
+    llama: Planner, symbol: str, numbers: dict[str, int], option: str
+) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        plan(llama, maxima={symbol: 3}, **numbers)
+    assert caught.value.remedy == option
+
+
+def test_an_extent_of_a_bound_symbol_names_the_option(llama: Planner) -> None:
+    with pytest.raises(SymbolConflictError) as caught:
+        plan(llama, extents={"batch_size": 3})
+    assert (caught.value.first, caught.value.second) == (1, 3)
+    assert caught.value.remedy == "One symbol has one extent: set it with --batch"
 
 
 def test_sizes_beyond_any_device_name_the_value(tmp_path: Path) -> None:
@@ -153,6 +177,33 @@ def test_every_suggestion_saves_what_it_says(llama: Planner) -> None:
         if fields:
             again = plan(llama, **{"context": 200, "batch": 4, "budget": 2**20, **fields})
             assert (made.total.bytes or 0) - (again.total.bytes or 0) == item.saves
+
+
+def test_a_saving_of_next_to_nothing_is_not_suggested(llama: Planner) -> None:
+    made = plan(llama, card="RTX 4090")
+    assert 0 < made.weights.duplicate_bytes < (made.total.bytes or 0) // 1000
+    assert "Store equal weights once" not in [item.title for item in suggestions(llama, made)]
+
+
+def test_four_bits_save_what_a_4_bit_build_holds_less(shared_models: Path) -> None:
+    wide = Planner(open_path(shared_models / "tiny" / "tiny-llama-fp32-cpu"))
+    made = plan(wide)
+    narrow = plan(Planner(open_path(shared_models / "tiny" / "tiny-llama-int4-cpu")))
+    (estimate,) = [item for item in suggestions(wide, made) if "4-bit" in item.title]
+    assert estimate.saves == made.weights.bytes - narrow.weights.bytes
+    assert "estimate" in estimate.title
+    assert not estimate.change
+
+
+def test_where_nothing_fits_the_sentence_says_at_which_batch(llama: Planner) -> None:
+    alone = plan(llama, budget=2**10).verdict
+    assert alone.sentence.count("no context fits;") == 1
+    several = plan(llama, budget=2**10, batch=4).verdict
+    assert "no context fits at this batch;" in several.sentence
+    least = plan(llama).total.bytes or 0
+    fewer = plan(llama, budget=least, batch=64).verdict
+    assert (fewer.largest_context, fewer.largest_batch) == (None, 1)
+    assert "no context fits at this batch, the largest batch that fits is 1;" in fewer.sentence
 
 
 def test_planning_is_pure(llama: Planner) -> None:

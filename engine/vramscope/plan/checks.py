@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from vramscope.errors import ScenarioError
 from vramscope.graph.dtypes import BYTES_LIMIT
+from vramscope.plan.options import binding_option
 from vramscope.plan.types import CUDA_RUNTIME, OWN_RUNTIME, REFERENCE_RUNTIME, Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from vramscope.graph.model import Model
     from vramscope.plan.symbols import PhaseBindings
 
 KNOWN_SYMBOLS = 8
@@ -68,7 +70,7 @@ def _check_number(kind: str, name: str, number: int, symbols: Collection[str]) -
     _check_size(f"the {kind} {number:,} of {name}", number)
 
 
-def idle_maxima(scenario: Scenario, phases: Sequence[PhaseBindings]) -> list[str]:
+def idle_maxima(model: Model, scenario: Scenario, phases: Sequence[PhaseBindings]) -> list[str]:
     """A sentence for each declared maximum that changes nothing.
 
     Because its symbol is bound in every phase.
@@ -78,5 +80,9 @@ def idle_maxima(scenario: Scenario, phases: Sequence[PhaseBindings]) -> list[str
         if all(name in phase.symbols for phase in phases):
             source = phases[0].sources[name]
             extents = " and ".join(f"{phase.symbols[name]:,} ({phase.phase.value})" for phase in phases)
-            notes.append(f"The maximum {maximum:,} of {name} changes nothing: {source} binds it to {extents}")
+            option = binding_option(model, scenario, phases[0].phase, name, phases[0].symbols[name])
+            cure = f"; {option} sets it" if option else ""
+            notes.append(
+                f"The maximum {maximum:,} of {name} changes nothing: {source} binds it to {extents}{cure}"
+            )
     return notes

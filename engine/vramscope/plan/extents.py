@@ -13,8 +13,9 @@ from vramscope.errors import ModelGraphError, ScenarioError
 from vramscope.graph.expr import Symbol
 from vramscope.graph.specialise import input_symbols, specialise
 from vramscope.plan.axes import axis_rows
+from vramscope.plan.options import is_batch
 from vramscope.plan.sizes import symbol_ranges
-from vramscope.plan.symbols import bind_symbols, is_batch
+from vramscope.plan.symbols import bind_symbols
 from vramscope.plan.types import AxisRow, Phase
 
 if TYPE_CHECKING:

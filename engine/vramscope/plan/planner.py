@@ -31,13 +31,13 @@ from vramscope.plan.extents import (
 )
 from vramscope.plan.index import build_index
 from vramscope.plan.kv import NO_KV, Context, plan_kv, resolve_context
+from vramscope.plan.options import is_batch
 from vramscope.plan.phase import phase_owners, phase_workspace, plan_phase
 from vramscope.plan.reuse import ArenaReuse
 from vramscope.plan.sizes import Resolver, symbol_ranges
 from vramscope.plan.symbols import (
     PhaseBindings,
     decoder_bindings,
-    is_batch,
     phase_extents,
     plain_bindings,
 )
@@ -330,7 +330,7 @@ class Planner:
         return self._limits[key]
 
     def _notes(self, scenario: Scenario, bindings: Sequence[PhaseBindings]) -> tuple[str, ...]:
-        notes = [*idle_maxima(scenario, bindings), *self._nested_notes(scenario, bindings)]
+        notes = [*idle_maxima(self.model, scenario, bindings), *self._nested_notes(scenario, bindings)]
         if self.model.contract is not None:
             notes.extend(self.model.contract.notes)
         steps = zip(self.index.main_steps, self.index.facts, strict=True)

@@ -14,8 +14,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from vramscope.errors import ScenarioError, SymbolConflictError
-from vramscope.graph.expr import Dim, Interval, Symbol, evaluate
+from vramscope.graph.expr import Interval, Symbol, evaluate
 from vramscope.graph.model import DecoderContract, Feed, KvForm, KvPair, Model, Value
+from vramscope.plan.options import binding_option, is_batch
 from vramscope.plan.types import Phase, Scenario
 
 if TYPE_CHECKING:
@@ -150,11 +151,6 @@ def _plain_shape(value: Value, scenario: Scenario) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def is_batch(dim: Dim) -> bool:
-    """Whether an axis of a model that is not a decoder counts sequences, by its name."""
-    return isinstance(dim, Symbol) and dim.name.lower() in ("batch", "batch_size", "n", "bs", "batchsize")
-
-
 def plain_bindings(model: Model, scenario: Scenario) -> PhaseBindings:
     """Symbols of a model that is not a decoder.
 
@@ -190,16 +186,18 @@ def bind_symbols(
             elif isinstance(dim, Symbol) and extent >= 0 and symbols.get(dim.name) != extent:
                 _bind_symbol(dim.name, extent, f"input {value.name}, axis {axis}", symbols, sources)
     for name, extent in scenario.extents.items():
-        _bind_symbol(name, extent, f"extent {extent:,} that the scenario gives", symbols, sources)
+        option = binding_option(model, scenario, phase, name, symbols.get(name, extent))
+        _bind_symbol(name, extent, f"extent {extent:,} that the scenario gives", symbols, sources, option)
     for name, maximum in scenario.maxima.items():
         if name not in symbols:
             intervals[name] = Interval(0, maximum)
             sources[name] = f"declared maximum {maximum:,}"
         elif symbols[name] > maximum:
+            option = binding_option(model, scenario, phase, name, symbols[name])
             raise ScenarioError(
                 f"the maximum {maximum:,} of {name}",
                 f"{sources[name]} makes it {symbols[name]:,} in the {phase.value} phase",
-                f"Declare at least {symbols[name]:,}, or make {sources[name]} smaller",
+                f"Declare at least {symbols[name]:,}{f', or lower {option}' if option else ''}",
             )
     return PhaseBindings(
         phase,
@@ -212,14 +210,15 @@ def bind_symbols(
 
 
 def _bind_symbol(
-    name: str, extent: int, source: str, symbols: dict[str, int], sources: dict[str, str]
+    name: str, extent: int, source: str, symbols: dict[str, int], sources: dict[str, str], option: str = ""
 ) -> None:
     first = symbols.setdefault(name, extent)
     if first != extent:
+        cure = f"set it with {option}" if option else "check what these inputs are fed with"
         raise SymbolConflictError(
             what=f"symbol {name}",
             why=f"{sources[name]} makes it {first} and {source} makes it {extent}",
-            remedy="One symbol has one extent: check what these inputs are fed with",
+            remedy=f"One symbol has one extent: {cure}",
             symbol=name,
             first=first,
             second=extent,

@@ -196,6 +196,9 @@ def test_duplicate_node_names(tell: Callable[..., Told], tmp_path: Path) -> None
         (("--prompt", "5000"), ("prompt", "5,000")),
         (("--card", "Imaginary 9000"), ("Imaginary 9000",)),
         (("--max", "nothing_like_it=4"), ("nothing_like_it",)),
+        (("--max", "batch_size=2", "--batch", "4"), ("batch_size", "or lower --batch")),
+        (("--extent", "nothing_like_it=4"), ("extent of 'nothing_like_it'",)),
+        (("--extent", "batch_size=4"), ("batch_size", "set it with --batch")),
     ],
 )
 def test_a_scenario_that_makes_no_sense(

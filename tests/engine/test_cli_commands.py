@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from vramscope.cli.main import main
+from vramscope.cli.parser import RUNTIMES
+from vramscope.plan.types import CUDA_RUNTIME, OWN_RUNTIME, REFERENCE_RUNTIME
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,6 +106,42 @@ def test_plan_exits_with_2_when_it_is_refused_and_0_once_bounded(document: Calla
     assert refused["total"] == {"bytes": None, "certainty": "unknown"}
     bounded = document("plan", "unbounded-axis", "--max", f"{axis['symbol']}=32")["plan"]
     assert bounded["total"]["bytes"] > 0
+
+
+def test_an_extent_is_exact_where_a_maximum_only_bounds(
+    said: Callable[..., str], document: Callable[..., Any]
+) -> None:
+    bounded = document("plan", "unbounded-axis", "--max", "passage_count=32")["plan"]
+    exact = document("plan", "unbounded-axis", "--extent", "passage_count=32")["plan"]
+    assert bounded["total"]["certainty"] == "bound"
+    assert exact["total"] == {"bytes": bounded["total"]["bytes"], "certainty": "exact"}
+    assert exact["scenario"]["extents"] == {"passage_count": 32}
+    assert "passage_count = 32" in said("plan", "unbounded-axis", "--extent", "passage_count=32")
+
+
+@pytest.mark.parametrize("runtime", ["cuda", "reference"])
+def test_another_runtimes_scratch_is_planned_and_named(
+    said: Callable[..., str], document: Callable[..., Any], runtime: str, tmp_path: Path
+) -> None:
+    own = document("plan", "tiny-llama")["plan"]
+    other = document("plan", "tiny-llama", "--runtime", runtime)["plan"]
+    assert (own["scenario"]["runtime"], other["scenario"]["runtime"]) == ("vramscope", runtime)
+    changed = [
+        (mine["name"], theirs["detail"])
+        for mine, theirs in zip(own["components"], other["components"], strict=True)
+        if mine["figure"] != theirs["figure"]
+    ]
+    assert [name for name, _ in changed] == ["workspace"]
+    assert "CUDA kernels" in changed[0][1]
+    page = tmp_path / "plan.html"
+    text = said("plan", "tiny-llama", "--runtime", runtime, "--html", page)
+    assert f"{runtime} runtime" in text
+    assert f"{runtime} runtime" in page.read_text(encoding="utf-8")
+    assert "runtime;" not in said("plan", "tiny-llama")
+
+
+def test_the_grammar_knows_the_runtimes_of_the_planner() -> None:
+    assert RUNTIMES == (OWN_RUNTIME, CUDA_RUNTIME, REFERENCE_RUNTIME)
 
 
 def test_the_largest_nodes_are_shown(said: Callable[..., str]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vramscope.cli.values import count, maximum, positive, size, tokens
+from vramscope.cli.values import count, extent, maximum, positive, size, tokens
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,9 @@ def test_binary_units_are_exact(number: int, unit: str) -> None:
 @pytest.mark.parametrize(
     ("text", "pair"), [("batch=4", ("batch", 4)), ("a=b=3", ("a=b", 3)), ("N = 7", ("N", 7))]
 )
-def test_maxima(text: str, pair: tuple[str, int]) -> None:
+def test_maxima_and_extents(text: str, pair: tuple[str, int]) -> None:
     assert maximum(text) == pair
+    assert extent(text) == pair
 
 
 @pytest.mark.parametrize("text", ["batch", "=4", "batch=", "batch=-1", "batch=four", "batch=1.5"])

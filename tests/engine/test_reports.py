@@ -19,7 +19,7 @@ from made_plan import HOSTILE, REFUSED, SUGGESTIONS, made_model, made_plan
 from vramscope.errors import InputError
 from vramscope.messages.columns import CHUNK_ROWS, TableChunk, column_values
 from vramscope.messages.planning import BytesFigure, PlanInfo, ScenarioInfo
-from vramscope.plan.types import Certainty, Exact, Phase, VerdictKind
+from vramscope.plan.types import OWN_RUNTIME, REFERENCE_RUNTIME, Certainty, Exact, Phase, VerdictKind
 from vramscope.report import rows
 from vramscope.report.document import FORMAT, VERSION, PlanDocument
 from vramscope.report.text import figure_text, range_text, rate_text
@@ -129,6 +129,8 @@ def test_the_plan_becomes_a_message() -> None:
         maxima=st.dictionaries(st.text(max_size=5), st.integers(0, 2**40), max_size=3),
         bucket_minimum=st.integers(1, 4096),
         bucket_growing=st.booleans(),
+        extents=st.dictionaries(st.text(max_size=5), st.integers(0, 2**40), max_size=3),
+        runtime=st.sampled_from([OWN_RUNTIME, REFERENCE_RUNTIME]),
     )
 )
 def test_a_scenario_comes_back(info: ScenarioInfo) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vramscope.cli.values import count, maximum, positive, size, tokens
+from vramscope.cli.values import count, extent, maximum, positive, size, tokens
 
 DESCRIPTION = """\
 Does this ONNX model fit this GPU, what fills it, what would make it fit, and what happens
@@ -22,6 +22,9 @@ examples:
 
 MODEL is a .onnx file, a folder with one (genai, mobius, optimum), or a sample's name.
 Exit codes: 0 done or fits, 1 does not fit, 2 bad input or cannot be planned, 130 cancelled."""
+
+RUNTIMES = ("vramscope", "cuda", "reference")
+"""What ``Scenario.runtime`` may be; spelled here so that the grammar imports nothing heavy."""
 
 _Subparsers = argparse._SubParsersAction  # noqa: SLF001  # argparse has no public name for this type
 
@@ -83,6 +86,10 @@ def _scenario(parser: argparse.ArgumentParser) -> None:
         "--max", metavar="SYMBOL=N", type=maximum, action="append", default=[],
         help="the maximum of a symbolic axis that nothing else bounds; may be repeated",
     )  # fmt: skip
+    group.add_argument(
+        "--extent", metavar="SYMBOL=N", type=extent, action="append", default=[],
+        help="what a symbolic axis is exactly, where --max only bounds it; may be repeated",
+    )  # fmt: skip
     group.add_argument("--bucket-minimum", metavar="N", type=positive, help="smallest KV capacity (256)")
     group.add_argument(
         "--growing", action="store_true", help="let the KV cache start at a bucket and grow by powers of two"
@@ -120,6 +127,7 @@ def _plan(commands: _Subparsers[argparse.ArgumentParser]) -> None:
         '  vramscope plan MODEL --card "RTX 4090" --context 8192 --batch 4\n'
         "  vramscope plan MODEL --budget 8GiB --nodes 10\n"
         "  vramscope plan MODEL --max num_blocks=4096 --html report.html\n"
+        "  vramscope plan detector.onnx --extent height=640 --extent width=640 --runtime reference\n"
         "  vramscope plan MODEL --card H100 --json | jq .verdict\n\n"
         "exit code: 0 it fits or no card was given, 1 it does not fit, 2 bad input or refused",
     )  # fmt: skip
@@ -127,6 +135,12 @@ def _plan(commands: _Subparsers[argparse.ArgumentParser]) -> None:
     _scenario(parser)
     parser.add_argument(
         "--prompt", dest="prompt_tokens", metavar="N", type=count, help="same as --prompt-tokens"
+    )
+    parser.add_argument(
+        "--runtime",
+        choices=RUNTIMES,
+        default=RUNTIMES[0],
+        help="whose scratch: VRAMScope's own kernels on the host or cuda, or the reference runtime's",
     )
     parser.add_argument(
         "--nodes", metavar="N", type=count, default=0, help="show the N largest nodes of a phase"

@@ -8,7 +8,7 @@ from vramscope.cli import screen
 from vramscope.cli.main import BAD_INPUT, SHORT
 from vramscope.cli.session import make_plan, open_model, scenario, write_reports
 from vramscope.report.rows import bytes_text, live_bytes, workspace_bytes
-from vramscope.report.text import figure_text, range_text
+from vramscope.report.text import asked_words, figure_text, range_text
 from vramscope.server.engine import Engine
 from vramscope.units import format_bytes
 
@@ -55,16 +55,7 @@ def exit_code(made: PlanInfo) -> int:
 
 def show_plan(out: Console, info: ModelInfo, made: PlanInfo) -> None:
     """The whole plan as text."""
-    asked = made.scenario
-    words = [f"batch {asked.batch}"]
-    if info.contract is not None:
-        source = f" ({made.context_source})" if made.context_source else ""
-        words += [
-            f"prompt {asked.prompt}",
-            f"context {made.context}{source}",
-            f"KV capacity {made.kv_capacity}",
-        ]
-    out.print(f"{info.name}: {', '.join(words)}; planned in {made.milliseconds:.0f} ms")
+    out.print(f"{info.name}: {', '.join(asked_words(info, made))}; planned in {made.milliseconds:.0f} ms")
     _show_components(out, made)
     _show_verdict(out, made)
     _show_suggestions(out, made)

@@ -36,6 +36,8 @@ def scenario(arguments: argparse.Namespace, info: ModelInfo) -> ScenarioInfo:
         "card": arguments.card or None,
         "budget": arguments.budget,
         "maxima": dict(arguments.max) or None,
+        "extents": dict(arguments.extent) or None,
+        "runtime": getattr(arguments, "runtime", None),
         "bucket_minimum": arguments.bucket_minimum,
         "bucket_growing": arguments.growing or None,
     }

@@ -48,10 +48,23 @@ def maximum(text: str) -> tuple[str, int]:
     Raises:
         argparse.ArgumentTypeError: no ``=``, no symbol, or no whole number.
     """
-    symbol, separator, extent = text.rpartition("=")
-    if not separator or not symbol or not extent.strip().isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no maximum; write SYMBOL=NUMBER, such as batch=4")
-    return symbol.strip(), int(extent)
+    return _symbol(text, "maximum")
+
+
+def extent(text: str) -> tuple[str, int]:
+    """As :func:`maximum`, for what a symbol is exactly.
+
+    Raises:
+        argparse.ArgumentTypeError: as there.
+    """
+    return _symbol(text, "extent")
+
+
+def _symbol(text: str, what: str) -> tuple[str, int]:
+    symbol, separator, number = text.rpartition("=")
+    if not separator or not symbol or not number.strip().isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no {what}; write SYMBOL=NUMBER, such as batch=4")
+    return symbol.strip(), int(number)
 
 
 def tokens(text: str) -> list[int]:

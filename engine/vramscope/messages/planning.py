@@ -23,6 +23,8 @@ class ScenarioInfo(msgspec.Struct, frozen=True, kw_only=True):
     maxima: dict[str, int] = {}
     bucket_minimum: int = 256
     bucket_growing: bool = False
+    extents: dict[str, int] = {}
+    runtime: str = "vramscope"
 
 
 class PlanParams(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from vramscope.report.rows import bytes_text, live_bytes, shape_text, workspace_bytes
-from vramscope.report.text import figure_text, range_text
+from vramscope.report.text import asked_words, figure_text, range_text
 from vramscope.units import format_bytes
 
 if TYPE_CHECKING:
@@ -60,11 +60,7 @@ def html_text(model: ModelInfo, info: PlanInfo, plan: Plan) -> str:
 
 
 def _head(model: ModelInfo, info: PlanInfo) -> str:
-    asked = info.scenario
-    words = [f"batch {asked.batch}"]
-    if model.contract is not None:
-        words += [f"prompt {asked.prompt}", f"context {info.context}", f"KV capacity {info.kv_capacity}"]
-    words += [asked.card] if asked.card else []
+    words = [*asked_words(model, info), *([info.scenario.card] if info.scenario.card else [])]
     tone = {"fits": "fits", "does not fit": "short", "cannot be planned": "short"}.get(info.verdict.kind, "")
     lines = [
         f"<h1>{escape(model.name)}</h1>",

@@ -4,10 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vramscope.plan.types import OWN_RUNTIME
 from vramscope.units import format_bytes
 
 if TYPE_CHECKING:
-    from vramscope.messages.planning import BytesFigure
+    from vramscope.messages.model import ModelInfo
+    from vramscope.messages.planning import BytesFigure, PlanInfo
+
+
+def asked_words(model: ModelInfo, info: PlanInfo) -> list[str]:
+    """What was asked, a few words each: batch, context, extents, and the runtime where it is another one."""
+    asked = info.scenario
+    words = [f"batch {asked.batch}"]
+    if model.contract is not None:
+        source = f" ({info.context_source})" if info.context_source else ""
+        words += [
+            f"prompt {asked.prompt}",
+            f"context {info.context}{source}",
+            f"KV capacity {info.kv_capacity}",
+        ]
+    words += [f"{symbol} = {extent}" for symbol, extent in asked.extents.items()]
+    if asked.runtime != OWN_RUNTIME:
+        words.append(f"{asked.runtime} runtime")
+    return words
 
 
 def figure_text(figure: BytesFigure) -> str:

@@ -46,6 +46,8 @@ def scenario_of(info: ScenarioInfo) -> Scenario:
         budget=info.budget,
         maxima=MappingProxyType(dict(info.maxima)),
         bucket=BucketPolicy(info.bucket_minimum, info.bucket_growing),
+        extents=MappingProxyType(dict(info.extents)),
+        runtime=info.runtime,
     )
 
 
@@ -60,6 +62,8 @@ def scenario_info(scenario: Scenario) -> ScenarioInfo:
         maxima=dict(scenario.maxima),
         bucket_minimum=scenario.bucket.minimum,
         bucket_growing=scenario.bucket.growing,
+        extents=dict(scenario.extents),
+        runtime=scenario.runtime,
     )
 
 

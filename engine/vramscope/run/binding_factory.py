@@ -11,7 +11,7 @@ from vramscope.plan.types import ComponentName
 from vramscope.run.bindings import check_named
 from vramscope.run.device_binding import BindingSpec, DeviceIoBinding, physical_bytes
 from vramscope.run.exposure import exposes_prefix, mask_is_freeze_safe
-from vramscope.run.external import adopt, check_fit
+from vramscope.run.external import Adopted, Adopting, adopt, check_fit
 from vramscope.run.memory import site
 
 if TYPE_CHECKING:
@@ -68,10 +68,12 @@ def own_binding(device: Device, spec: BindingSpec) -> DeviceIoBinding:
 def external_binding(device: Device, spec: BindingSpec, memory: object) -> DeviceIoBinding:
     """A binding over the caller's memory, used in place and never given back (semantics 2.6).
 
+    Host memory serves the host device; any other device says itself what it can use in place.
+
     Raises:
         ExternalMemoryError: null, misaligned, too short, not contiguous, or read-only where it is written.
     """
-    adopted = adopt(memory, spec.name)
+    adopted = _adopted(device, spec.name, memory)
     itemsize = 1 if is_packed(spec.dtype) else numpy_dtype(spec.dtype).itemsize
     check_fit(adopted, spec.name, itemsize, physical_bytes(spec), spec.physical)
     if spec.output and not adopted.writable:
@@ -79,3 +81,13 @@ def external_binding(device: Device, spec: BindingSpec, memory: object) -> Devic
             f"memory of {spec.name}", "it is read-only and the output is written there", "Bind a copy of it"
         )
     return DeviceIoBinding(device, spec, adopted.bytes, adopted.address, keep=adopted.keep)
+
+
+def _adopted(device: Device, name: str, memory: object) -> Adopted:
+    if isinstance(device, Adopting):
+        return device.adopt(memory, name)
+    if device.name != "host":
+        raise ExternalMemoryError(
+            f"memory of {name}", f"device {device.name} cannot use the host's in place", "Bind its own memory"
+        )
+    return adopt(memory, name)

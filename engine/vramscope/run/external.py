@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -34,6 +34,14 @@ class Adopted:
     address: int
     keep: object
     writable: bool
+
+
+@runtime_checkable
+class Adopting(Protocol):
+    """A device that can use memory of others in place."""
+
+    def adopt(self, memory: object, name: str) -> Adopted:
+        """The memory as this device's flat bytes; raises ExternalMemoryError where it cannot be used."""
 
 
 def adopt(memory: object, name: str) -> Adopted:

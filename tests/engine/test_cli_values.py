@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vramscope.cli.values import count, extent, maximum, positive, size, tokens
+from vramscope.cli.values import count, extent, input_file, maximum, positive, size, tokens
 
 
 @pytest.mark.parametrize(
@@ -84,3 +84,17 @@ def test_counts() -> None:
         positive("0")
     with pytest.raises(argparse.ArgumentTypeError):
         count("-1")
+
+
+@pytest.mark.parametrize(
+    ("text", "pair"),
+    [("x=a.npy", ("x", "a.npy")), ("all.npz", ("", "all.npz")), ("=a=b.npz", ("", "a=b.npz"))],
+)
+def test_input_files(text: str, pair: tuple[str, str]) -> None:
+    name, path = input_file(text)
+    assert (name, str(path)) == pair
+
+
+def test_an_input_without_a_file_is_refused_by_name() -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="'x=' names no file"):
+        input_file("x=")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vramscope.cli.values import count, extent, maximum, positive, size, tokens
+from vramscope.cli.values import count, extent, input_file, maximum, positive, size, tokens
 
 DESCRIPTION = """\
 Does this ONNX model fit this GPU, what fills it, what would make it fit, and what happens
@@ -156,7 +156,8 @@ def _run(commands: _Subparsers[argparse.ArgumentParser]) -> None:
         '  vramscope run MODEL --prompt "Once upon a time" --steps 64\n'
         "  vramscope run MODEL --tokens 1,2,3 --steps 16 --no-capture\n"
         "  vramscope run MODEL --chat --prompt Hello --temperature 0.7 --top-p 0.9 --seed 1\n"
-        "  vramscope run detector.onnx --seed 1        a model that is no decoder, on random inputs",
+        "  vramscope run detector.onnx --seed 1        a model that is no decoder, on random inputs\n"
+        "  vramscope run detector.onnx --input image=image.npy --save outputs.npz",
     )  # fmt: skip
     _model(parser)
     _scenario(parser)
@@ -165,6 +166,12 @@ def _run(commands: _Subparsers[argparse.ArgumentParser]) -> None:
     given.add_argument(
         "--tokens", metavar="IDS", type=tokens, default=[], help="the prompt as token ids: 1,2,3"
     )
+    given.add_argument(
+        "--input", dest="inputs", metavar="NAME=FILE", type=input_file, action="append", default=[],
+        help="an input of a model that is no decoder: a .npy or .npz file, or without NAME= every "
+        "array of a .npz by its own name; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--save", metavar="FILE.npz", type=Path, help="write such a model's outputs here")
     parser.add_argument("--chat", action="store_true", help="put the prompt into the model's chat template")
     parser.add_argument(
         "--steps", metavar="N", type=count, default=32, help="decode steps after prefill (32)"

@@ -16,6 +16,7 @@ from vramscope.messages.planning import ScenarioInfo
 from vramscope.messages.running import (
     CaptureInfo,
     CountParams,
+    InputFile,
     PrefillParams,
     RunInfo,
     RunModelInfo,
@@ -76,16 +77,23 @@ def _run_plain(engine: Engine, info: ModelInfo, arguments: argparse.Namespace, m
         raise InputError(
             f"a prompt for {info.name}",
             "the model is no decoder",
-            "Leave --prompt and --tokens out: it runs on random inputs, which --seed chooses",
+            "Leave --prompt and --tokens out: it runs on --input files, or on random inputs by --seed",
         )
-    wanted = scenario(arguments, info)
-    params = RunModelParams(scenario=wanted, seed=arguments.seed)
+    params = RunModelParams(
+        scenario=scenario(arguments, info),
+        seed=arguments.seed,
+        inputs=[InputFile(name=name, path=str(path)) for name, path in arguments.inputs],
+        save=str(arguments.save or ""),
+    )
     result = engine.run_model(params, screen.listener(meter))
     meter.clear()
     if arguments.json:
         screen.print_json(result)
-    else:
-        show_outputs(screen.console(), result)
+        return
+    out = screen.console()
+    show_outputs(out, result)
+    if arguments.save:
+        out.print(f"wrote {arguments.save}")
 
 
 def show_outputs(out: Console, result: RunModelInfo) -> None:
@@ -107,6 +115,11 @@ def show_outputs(out: Console, result: RunModelInfo) -> None:
 
 
 def _run_decoder(engine: Engine, info: ModelInfo, arguments: argparse.Namespace, meter: screen.Meter) -> None:
+    if arguments.inputs or arguments.save:
+        option = "--input" if arguments.inputs else "--save"
+        raise InputError(
+            f"{option} for {info.name}", "the model is a decoder", "Give --prompt or --tokens instead"
+        )
     wanted = _room_for_steps(scenario(arguments, info), info, arguments)
     quiet = arguments.json
     listener = screen.listener(meter) if quiet else screen.listener(meter, _streaming(info, meter))

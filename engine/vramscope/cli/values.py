@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from fractions import Fraction
+from pathlib import Path
 
 UNITS = {
     "": 1,
@@ -65,6 +66,20 @@ def _symbol(text: str, what: str) -> tuple[str, int]:
     if not separator or not symbol or not number.strip().isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is no {what}; write SYMBOL=NUMBER, such as batch=4")
     return symbol.strip(), int(number)
+
+
+def input_file(text: str) -> tuple[str, Path]:
+    """``NAME=FILE`` as a pair; without ``=`` the name is empty.
+
+    Raises:
+        argparse.ArgumentTypeError: no file.
+    """
+    name, separator, file = text.partition("=")
+    if not separator:
+        name, file = "", text
+    if not file:
+        raise argparse.ArgumentTypeError(f"{text!r} names no file; write NAME=FILE.npy, or FILE.npz")
+    return name, Path(file)
 
 
 def tokens(text: str) -> list[int]:

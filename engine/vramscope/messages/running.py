@@ -90,11 +90,24 @@ class VerifyInfo(msgspec.Struct, frozen=True, kw_only=True):
     run: RunInfo
 
 
+class InputFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A ``.npy`` or ``.npz`` file of the engine's machine that gives an input; nameless, all it holds."""
+
+    name: str = ""
+    path: str
+
+
 class RunModelParams(msgspec.Struct, frozen=True, kw_only=True):
-    """Runs a model that is not a decoder on seeded random inputs at the scenario's shapes."""
+    """Runs a model that is not a decoder, on the arrays of files or on seeded random ones.
+
+    Files decide the extents of their symbols; random inputs have the scenario's shapes. ``save`` names a
+    ``.npz`` file that the outputs are written to; empty: none.
+    """
 
     scenario: ScenarioInfo
     seed: int = 0
+    inputs: list[InputFile] = []
+    save: str = ""
 
 
 class OutputInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -204,22 +204,35 @@ class Engine:
         return self._running().reset(listener)
 
     def run_model(self, params: RunModelParams, listener: Listener) -> RunModelInfo:
-        """Runs a model that is no decoder on seeded random inputs."""
+        """Runs a model that is no decoder on the arrays of files, or on seeded random ones."""
+        from vramscope.run.inputs import load_inputs
         from vramscope.run.plain import run_plain
+        from vramscope.server.arrays import check_target, save_outputs, scenario_for
         from vramscope.server.convert import scenario_of
         from vramscope.server.live import output_info
 
-        plan = self._plan_for(scenario_of(params.scenario))
+        scenario = scenario_of(params.scenario)
+        files = [(item.name, Path(item.path).expanduser()) for item in params.inputs]
+        given = load_inputs(files) if files else None
+        if given is not None:
+            scenario = scenario_for(self.model, scenario, given)
+        target = Path(params.save).expanduser() if params.save else None
+        if target is not None:
+            check_target(target)
+        plan = self._plan_for(scenario)
         started = perf_counter()
         outputs = run_plain(
             self.model,
             plan,
+            given,
             seed=params.seed,
             events=listener.event,
             progress=listener.progress,
             cancel=listener.cancel,
         )
         milliseconds = (perf_counter() - started) * 1000
+        if target is not None:
+            save_outputs(target, outputs)
         found: list[OutputInfo] = [output_info(name, array) for name, array in outputs]
         return RunModelInfo(outputs=found, milliseconds=milliseconds)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from vramscope.build.decoder_graph import PRECISIONS
 from vramscope.cli.main import main
 from vramscope.cli.parser import RUNTIMES
 from vramscope.plan.types import CUDA_RUNTIME, OWN_RUNTIME, REFERENCE_RUNTIME
@@ -243,6 +244,36 @@ def test_what_is_built_runs(document: Callable[..., Any], tmp_path: Path) -> Non
     assert document("build", config, out, "--precision", "fp32", "--seed", "4") == {"path": str(out)}
     assert document("inspect", out)["model"]["contract"]["vocabulary"] == 128
     assert len(document("run", out, "--tokens", "1,2", "--steps", "6")["tokens"]) == 7
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_every_precision_can_be_built_and_planned(
+    document: Callable[..., Any], tmp_path: Path, precision: str
+) -> None:
+    config, out = tmp_path / "config.json", tmp_path / "model"
+    config.write_text(json.dumps(CONFIG), encoding="utf-8")
+    document("build", config, out, "--precision", precision, "--no-weights")
+    assert document("plan", out)["plan"]["verdict"]["kind"] == "no card or budget given"
+
+
+def test_what_was_built_without_weights_says_so_and_only_plans(
+    said: Callable[..., str], document: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, out = tmp_path / "config.json", tmp_path / "model"
+    config.write_text(json.dumps(CONFIG), encoding="utf-8")
+    said("build", config, out, "--no-weights")
+    model = document("inspect", out)["model"]
+    assert not model["has_weights"]
+    assert [text for text in model["problems"] if "weights were left out" in text]
+    assert "warning: Its weights were left out" in said("plan", out)
+    assert main(["run", str(out), "--tokens", "1,2"]) == 2
+    told = capsys.readouterr().err
+    assert "weights were left out" in told
+    assert "--no-weights" in told.partition("remedy:")[2]
+    said("build", config, tmp_path / "full")
+    model = document("inspect", tmp_path / "full")["model"]
+    assert model["has_weights"]
+    assert not [text for text in model["problems"] if "weights" in text]
 
 
 def test_the_module_is_the_command_line() -> None:

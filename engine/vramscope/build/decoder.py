@@ -11,6 +11,7 @@ from vramscope.build.genai import write_genai_config
 from vramscope.build.random_weights import random_fill
 from vramscope.build.work import never, silent
 from vramscope.errors import InputError
+from vramscope.graph.model import NO_WEIGHTS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,7 +53,7 @@ def build_decoder(
     if tokenizer is not None and not tokenizer.is_file():
         raise InputError(what=str(tokenizer), why="there is no such file", remedy="Give a tokenizer.json")
     graph = write_decoder(config, precision_named(precision, config), variation)
-    filling = Filling("none", None)
+    filling = Filling(NO_WEIGHTS, None)
     if weights is not None:
         filling = Filling(f"seed {weights}", random_fill(weights, config.initializer_range, cancel))
     report = write_folder(

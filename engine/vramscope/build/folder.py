@@ -15,6 +15,7 @@ from vramscope.build.weights import write_hole, write_weights
 from vramscope.build.work import never, silent
 from vramscope.build.writer import DATA_FILE
 from vramscope.errors import InputError
+from vramscope.graph.model import WEIGHTS_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from vramscope.build.writer import GraphWriter
 
 MODEL_FILE = "model.onnx"
-
-WEIGHTS_KEY = "vramscope.weights"
-"""Metadata of the model file: ``none`` (a hole: for planning alone), ``seed N``, or where they are from."""
 
 PRECISION_KEY = "vramscope.precision"
 

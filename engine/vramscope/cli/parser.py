@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vramscope.cli.values import count, extent, input_file, maximum, positive, size, tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 DESCRIPTION = """\
 Does this ONNX model fit this GPU, what fills it, what would make it fit, and what happens
@@ -27,6 +31,18 @@ RUNTIMES = ("vramscope", "cuda", "reference")
 """What ``Scenario.runtime`` may be; spelled here so that the grammar imports nothing heavy."""
 
 _Subparsers = argparse._SubParsersAction  # noqa: SLF001  # argparse has no public name for this type
+
+
+class _Precisions:
+    """What ``build`` can make, asked only when its own words are read: the builder is slow to import."""
+
+    def __contains__(self, name: object) -> bool:
+        return name in set(self)
+
+    def __iter__(self) -> Iterator[str]:
+        from vramscope.build.decoder_graph import PRECISIONS
+
+        return iter(PRECISIONS)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -235,8 +251,9 @@ def _build(commands: _Subparsers[argparse.ArgumentParser]) -> None:
     parser.add_argument("config", metavar="CONFIG", type=Path, help="config.json of a Llama-like decoder")
     parser.add_argument("out", metavar="OUT", type=Path, help="the folder to write")
     parser.add_argument(
-        "--precision", choices=("fp32", "fp16", "q4"), default="fp16", help="of weights (fp16)"
-    )
+        "--precision", metavar="P", choices=_Precisions(), default="fp16",
+        help="%(choices)s: the activations' type, or the weights' bits (fp16)",
+    )  # fmt: skip
     weights = parser.add_mutually_exclusive_group()
     weights.add_argument("--seed", metavar="N", type=count, default=0, help="of the random weights (0)")
     weights.add_argument("--no-weights", action="store_true", help="a hole in the disk: for planning alone")

@@ -15,7 +15,7 @@ from vramscope.graph.contract import Origin, decoder_contract
 from vramscope.graph.external import ExternalFiles
 from vramscope.graph.infer import infer_shapes
 from vramscope.graph.locate import locate
-from vramscope.graph.model import Model
+from vramscope.graph.model import NO_WEIGHTS, WEIGHTS_KEY, Model
 from vramscope.graph.normalise import normalise, opsets_of
 from vramscope.graph.protofile import read_proto
 from vramscope.graph.sources import visible_bytes, weight_source
@@ -160,6 +160,9 @@ def _compiled(
     producer = " ".join(part for part in (model.producer_name, model.producer_version) if part)
     contract, notes = decoder_contract(program, Origin(producer, located.settings, located.generation))
     opening.problems.extend([*state.problems, *_remarks(shared, state), *notes])
+    has_weights = model.metadata_props.get(WEIGHTS_KEY) != NO_WEIGHTS
+    if not has_weights:
+        opening.problems.append("Its weights were left out when it was built: it can be planned, not run")
     return Model(
         located.file,
         located.folder,
@@ -169,6 +172,7 @@ def _compiled(
         contract,
         tuple(dict.fromkeys(opening.problems)),
         MappingProxyType(dict(located.settings)),
+        has_weights,
     )
 
 

@@ -25,6 +25,12 @@ AttributeValue: TypeAlias = (
 ABSENT = -1
 """The value id of an optional input or output that the node leaves out (ONNX: an empty name)."""
 
+WEIGHTS_KEY = "vramscope.weights"
+"""Metadata of a model file that VRAMScope built: :data:`NO_WEIGHTS`, ``seed N``, or where they are from."""
+
+NO_WEIGHTS = "none"
+"""The data file is a hole: for planning alone."""
+
 
 class ValueKind(Enum):
     """Who owns a value's bytes."""
@@ -247,3 +253,5 @@ class Model:
     problems: tuple[str, ...] = ()
     settings: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     """``genai_config.json`` or ``config.json`` as read, empty when there is none."""
+    has_weights: bool = True
+    """False: the file says that its weights were left out (:data:`WEIGHTS_KEY`): it can only be planned."""

@@ -105,6 +105,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     problems: list[str]
     has_tokenizer: bool
     has_chat_template: bool = False
+    has_weights: bool = True
+    """False: they were left out when it was built, so it can be planned and not run."""
     default_prompt: str
     scenario: ScenarioInfo
     """What to plan first."""

@@ -108,6 +108,7 @@ def model_info(model: Model, sample: str = "") -> ModelInfo:
         problems=list(model.problems),
         has_tokenizer=has_tokenizer,
         has_chat_template=has_chat_template(model.folder),
+        has_weights=model.has_weights,
         default_prompt=DEFAULT_PROMPT if has_tokenizer else "",
         scenario=first_scenario(model.contract),
     )

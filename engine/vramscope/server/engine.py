@@ -144,6 +144,7 @@ class Engine:
                 f"{self.model.path.name}", "it is no decoder: it has no tokens in and no logits out",
                 "Run it on inputs instead (run_model)",
             )  # fmt: skip
+        self._require_weights()
         tokens = prompt_tokens(params, self.model, self._load_tokenizer())
         listener.cancel()
         scenario = scenario_of(params.scenario)
@@ -153,6 +154,13 @@ class Engine:
         listener.cancel()
         generation = self._generation_for(plan, sampling_of(params.sampling), listener)
         return generation.prefill(tokens, listener)
+
+    def _require_weights(self) -> None:
+        if not self.model.has_weights:
+            raise InputError(
+                f"{self.model.path}", "its weights were left out when it was built: it can only be planned",
+                "Build it without --no-weights to run it (vramscope build … --seed 0)",
+            )  # fmt: skip
 
     def _load_tokenizer(self) -> Tokenizer | None:
         """The open model's tokenizer, read once."""
@@ -211,6 +219,7 @@ class Engine:
         from vramscope.server.convert import scenario_of
         from vramscope.server.live import output_info
 
+        self._require_weights()
         scenario = scenario_of(params.scenario)
         files = [(item.name, Path(item.path).expanduser()) for item in params.inputs]
         given = load_inputs(files) if files else None

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vramscope.devices.base import Action, Buffer, FeedWrite, Replay
+from vramscope.devices.blas import BlasThreads
 from vramscope.devices.latch import ErrorLatch
 from vramscope.devices.ledger import Ledger, Site
 from vramscope.errors import CancelledError, RecordingError, VramscopeError
 from vramscope.ops.reference import run_reference
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from vramscope.graph.model import Array, Node
@@ -26,8 +28,12 @@ ALIGNMENT = 256
 class HostDevice:
     """Buffers in host memory. The budget stands for the memory of the card that is being tried."""
 
-    def __init__(self, budget: int | None = None) -> None:
-        """``budget``: bytes that may be out at once; None for no limit."""
+    def __init__(self, budget: int | None = None, threads: int | None = None) -> None:
+        """``budget``: bytes that may be out at once, None for no limit; ``threads``.
+
+        Of BLAS, None to measure.
+        """
+        self._blas = BlasThreads(threads)
         self._ledger = Ledger(budget)
         self._open: dict[int, Buffer] = {}
         self._recording = False
@@ -140,7 +146,12 @@ class HostDevice:
 
     def running(self) -> AbstractContextManager[None]:
         """Kernels compute with infinities and NaN as ONNX says, without warnings."""
-        return np.errstate(all="ignore")
+        return self._computing()
+
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        with np.errstate(all="ignore"), self._blas.held():
+            yield
 
     def record(self, actions: Sequence[Action]) -> Replay:
         """Runs the actions with the ledger sealed and keeps them: a replay runs the same list again.

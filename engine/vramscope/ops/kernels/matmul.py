@@ -15,8 +15,8 @@ from vramscope.ops.kernels.planned import lay_out, query_of, region_of
 from vramscope.ops.kernels.products import (
     HalfScratch,
     half_geometry,
-    multiply,
     multiply_halves,
+    product_operands,
     product_shape,
 )
 from vramscope.ops.kernels.widening import is_half, widen
@@ -24,7 +24,7 @@ from vramscope.ops.spec import NO_WORKSPACE, OpSpec
 
 if TYPE_CHECKING:
     from vramscope.graph.model import Array, Node
-    from vramscope.ops.call import Call
+    from vramscope.ops.call import Call, Tensor
     from vramscope.ops.kernels.products import Epilogue, Index
     from vramscope.ops.spec import WorkspaceQuery, WorkspaceRequirement
 
@@ -118,6 +118,10 @@ def dense_product(call: Call) -> None:
 
     Shapes as ``numpy.matmul``; C broadcasts to Y. Half types accumulate in f32 and round once.
     """
+    memo = call.memo
+    if isinstance(memo, _Prepared) and memo.inputs is call.inputs and memo.out is call.placed[0]:
+        memo.run()
+        return
     fusion = _fusion(call.node)
     left = _operand(call.array(0), flip=fusion.flip_left, batch=fusion.batch_left)
     right = _operand(call.array(1), flip=fusion.flip_right, batch=fusion.batch_right)
@@ -126,7 +130,27 @@ def dense_product(call: Call) -> None:
     if is_half(left.dtype):
         _half_product(call, fusion, (left, right, out), bias)
         return
-    multiply(left, right, out, _epilogue(call.node, fusion, bias))
+    made = _Prepared(call.inputs, out, product_operands(left, right, out), _epilogue(call.node, fusion, bias))
+    if bias is None:
+        call.memo = made
+    made.run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A product whose operands are views in hand: valid while the call's inputs and output are the same."""
+
+    inputs: tuple[Tensor | None, ...]
+    out: Array
+    operands: tuple[Array, Array, Array]
+    epilogue: Epilogue | None
+
+    def run(self) -> None:
+        """Multiplies again."""
+        left, right, target = self.operands
+        np.matmul(left, right, out=target)
+        if self.epilogue is not None:
+            self.epilogue(self.out, ())
 
 
 def _half_product(

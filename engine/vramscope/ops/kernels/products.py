@@ -121,17 +121,15 @@ class HalfScratch:
     partial: Array
 
 
-def multiply(left: Array, right: Array, out: Array, epilogue: Epilogue | None = None) -> None:
-    """``out = left @ right`` for types that NumPy multiplies itself; the epilogue sees the whole output.
+def product_operands(left: Array, right: Array, out: Array) -> tuple[Array, Array, Array]:
+    """The arrays to hand to ``numpy.matmul`` for ``out = left @ right``, all of them views.
 
     A right operand without batch axes is read once for all batches: the left rows are taken as one matrix.
     """
-    if right.ndim == 2 and left.ndim > 2 and left.flags.c_contiguous and out.flags.c_contiguous and left.size:
-        np.matmul(left.reshape(-1, left.shape[-1]), right, out=out.reshape(-1, right.shape[1]))
-    else:
-        np.matmul(left, right, out=out)
-    if epilogue is not None:
-        epilogue(out, ())
+    flat = left.ndim > 2 and left.flags.c_contiguous and out.flags.c_contiguous and left.size > 0
+    if right.ndim != 2 or not flat:
+        return left, right, out
+    return left.reshape(-1, left.shape[-1]), right, out.reshape(-1, right.shape[1])
 
 
 def multiply_halves(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+import subprocess
 import time
 from typing import TYPE_CHECKING
 
@@ -116,6 +119,26 @@ def test_external_data_outside_the_folder(tell: Callable[..., Told], tmp_path: P
     inner = tmp_path / "inner"
     inner.mkdir()
     named(tell("plan", with_data(inner / "m.onnx", location, size=64, stored=None)), location)
+
+
+@pytest.mark.parametrize("command", ["inspect", "plan"])
+def test_a_cache_of_links_is_refused_and_its_copy_opens(
+    tell: Callable[..., Told], tmp_path: Path, command: str
+) -> None:
+    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "0a1b"
+    blobs.mkdir()
+    snapshot.mkdir(parents=True)
+    with_data(blobs / "first", "model.onnx.data", size=64, stored=None)
+    (blobs / "second").write_bytes(bytes(64))
+    (snapshot / "model.onnx").symlink_to("../../blobs/first")
+    (snapshot / "model.onnx.data").symlink_to("../../blobs/second")
+    told = tell(command, snapshot)
+    named(told, "model.onnx.data", "symbolic link")
+    remedy = told.err.partition("remedy: ")[2].strip()
+    (words,) = re.findall(r"\((cp -rL .*) COPY\)", remedy)
+    copy = tmp_path / "copy"
+    subprocess.run([*shlex.split(words), copy], check=True)
+    assert tell(command, copy).code == 0
 
 
 def test_an_unknown_operator_plans_with_a_warning_and_does_not_run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
@@ -74,7 +75,10 @@ def inside(folder: Path, location: str, tensor: str) -> Path:
         raise _refusal(tensor, location, "the location leaves the model's folder through '..'", remedy)
     real = Path(os.path.realpath(folder / location))
     if not real.is_relative_to(os.path.realpath(folder)):
-        raise _refusal(tensor, location, "a symbolic link leads out of the model's folder", remedy)
+        copy = (
+            f"Copy the folder with its links resolved (cp -rL {shlex.quote(str(folder))} COPY) and open COPY"
+        )
+        raise _refusal(tensor, location, "a symbolic link leads out of the model's folder", copy)
     return real
 
 

@@ -145,6 +145,33 @@ def test_the_grammar_knows_the_runtimes_of_the_planner() -> None:
     assert RUNTIMES == (OWN_RUNTIME, CUDA_RUNTIME, REFERENCE_RUNTIME)
 
 
+def test_headroom_is_what_plans_of_each_context_and_batch_say(
+    said: Callable[..., str], document: Callable[..., Any]
+) -> None:
+    words = ("plan", "tiny-llama", "--budget", "6MiB")
+    room = {(cell["context"], cell["batch"]): cell for cell in document(*words, "--headroom")["headroom"]}
+    assert sorted(room) == [(c, b) for c in (256, 512, 1024, 2048) for b in (1, 2, 4, 8)]
+    for context, batch in ((256, 8), (2048, 1), (2048, 8)):
+        cell = room[context, batch]
+        code = 0 if cell["fits"] else 1
+        there = document(*words, "--context", str(context), "--batch", str(batch), code=code)["plan"]
+        assert cell["bytes"] == there["total"]["bytes"]
+        assert cell["fits"] is (cell["bytes"] <= 6 * 2**20)
+    text = said(*words, "--headroom")
+    fitting = sum(cell["fits"] for cell in room.values())
+    assert 0 < fitting < 16
+    assert (text.count("✓"), text.count("✗")) == (fitting, 16 - fitting)
+    assert "Total at other contexts and batches in 6.00 MiB" in text
+    assert document(*words)["headroom"] == []
+
+
+def test_headroom_of_what_has_no_context_or_cannot_be_planned(document: Callable[..., Any]) -> None:
+    words = ("plan", "unbounded-axis", "--headroom")
+    assert document(*words, code=2)["headroom"] == [{"context": 0, "batch": 1, "bytes": None, "fits": None}]
+    bounded = document(*words, "--max", "passage_count=9")
+    assert bounded["headroom"][0]["bytes"] == bounded["plan"]["total"]["bytes"]
+
+
 def test_the_largest_nodes_are_shown(said: Callable[..., str]) -> None:
     text = said("plan", "tiny-llama", "--nodes", "2")
     assert "Largest nodes of prefill" in text

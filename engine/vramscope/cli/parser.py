@@ -142,6 +142,7 @@ def _plan(commands: _Subparsers[argparse.ArgumentParser]) -> None:
         commands, "plan", "say what memory a model needs, and whether a card holds it",
         '  vramscope plan MODEL --card "RTX 4090" --context 8192 --batch 4\n'
         "  vramscope plan MODEL --budget 8GiB --nodes 10\n"
+        "  vramscope plan MODEL --card L4 --headroom\n"
         "  vramscope plan MODEL --max num_blocks=4096 --html report.html\n"
         "  vramscope plan detector.onnx --extent height=640 --extent width=640 --runtime reference\n"
         "  vramscope plan MODEL --card H100 --json | jq .verdict\n\n"
@@ -157,6 +158,9 @@ def _plan(commands: _Subparsers[argparse.ArgumentParser]) -> None:
         choices=RUNTIMES,
         default=RUNTIMES[0],
         help="whose scratch: VRAMScope's own kernels on the host or cuda, or the reference runtime's",
+    )
+    parser.add_argument(
+        "--headroom", action="store_true", help="show the total at other contexts and batches"
     )
     parser.add_argument(
         "--nodes", metavar="N", type=count, default=0, help="show the N largest nodes of a phase"

@@ -14,11 +14,12 @@ from vramscope.units import format_bytes
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from rich.console import Console
 
     from vramscope.messages.model import ModelInfo
-    from vramscope.messages.planning import PlanInfo
+    from vramscope.messages.planning import HeadroomInfo, PlanInfo
     from vramscope.plan.types import NodeRow, Plan
 
 BAR = 24
@@ -34,14 +35,16 @@ def plan(arguments: argparse.Namespace) -> int:
     info = open_model(engine, arguments.model, screen.listener(meter))
     made = make_plan(engine, scenario(arguments, info))
     meter.clear()
+    room = engine.headroom() if arguments.headroom else []
     written = write_reports(engine, arguments)
     if arguments.json:
         from vramscope.report.document import document
 
-        screen.print_json(document(info, made, engine.plan_made))
+        screen.print_json(document(info, made, engine.plan_made, room))
     else:
         out = screen.console()
         show_plan(out, info, made)
+        _show_headroom(out, room, made)
         _show_nodes(out, engine.plan_made, arguments.nodes)
         for path in written:
             out.print(f"wrote {path}")
@@ -129,6 +132,26 @@ def _show_problem(out: Console, severity: str, text: str, remedy: str, node: str
     where = f" (at node {node})" if node else ""
     cure = f". {remedy}" if remedy else ""
     out.print(f"{severity}: {text}{where}{cure}")
+
+
+def _show_headroom(out: Console, room: Sequence[HeadroomInfo], made: PlanInfo) -> None:
+    """A row a context, a column a batch; ✓ where it fits and ✗ where it does not."""
+    batches = list(dict.fromkeys(cell.batch for cell in room))
+    rows: dict[int, list[str]] = {}
+    for cell in room:
+        rows.setdefault(cell.context, []).append(_room_text(cell))
+    against = f" in {format_bytes(made.verdict.available)}" if made.verdict.available is not None else ""
+    headings = ("context", *(f"batch {batch:,}" for batch in batches))
+    cells = [(f"{context:,}" if context else "–", *totals) for context, totals in rows.items()]
+    digits = "".join(map(str, range(len(headings))))
+    screen.table(out, f"Total at other contexts and batches{against}", headings, cells, right=digits)
+
+
+def _room_text(cell: HeadroomInfo) -> str:
+    if cell.bytes is None:
+        return "unknown"
+    mark = {True: " ✓", False: " ✗", None: ""}[cell.fits]
+    return f"{format_bytes(cell.bytes)}{mark}"
 
 
 def _show_nodes(out: Console, made: Plan, number: int) -> None:

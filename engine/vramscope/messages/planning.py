@@ -118,6 +118,18 @@ class PlanInfo(msgspec.Struct, frozen=True, kw_only=True):
     milliseconds: float
 
 
+class HeadroomInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The total at one context (0: the model has none) and batch.
+
+    ``bytes`` is None where it cannot be planned; ``fits`` is None too where no card or budget was given.
+    """
+
+    context: int
+    batch: int
+    bytes: int | None
+    fits: bool | None
+
+
 class ExportParams(msgspec.Struct, frozen=True, kw_only=True):
     """Writes the current plan: ``format`` is json, csv or html."""
 

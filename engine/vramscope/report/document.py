@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from vramscope.messages.model import ModelInfo
-from vramscope.messages.planning import BytesFigure, PlanInfo
+from vramscope.messages.planning import BytesFigure, HeadroomInfo, PlanInfo
 from vramscope.report.rows import COLUMNS, node_cells
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vramscope.plan.types import Plan
 
 FORMAT = "vramscope-plan"
@@ -64,9 +66,13 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     bindings: list[BindingItem]
     node_columns: list[str]
     nodes: dict[str, list[tuple[int | str | None, ...]]]
+    headroom: list[HeadroomInfo] = []
+    """Totals at other contexts and batches, where they were asked for."""
 
 
-def document(model: ModelInfo, info: PlanInfo, plan: Plan) -> PlanDocument:
+def document(
+    model: ModelInfo, info: PlanInfo, plan: Plan, headroom: Sequence[HeadroomInfo] = ()
+) -> PlanDocument:
     """The document of one plan; unknown bytes of a node are null."""
     return PlanDocument(
         format=FORMAT,
@@ -83,6 +89,7 @@ def document(model: ModelInfo, info: PlanInfo, plan: Plan) -> PlanDocument:
             ]
             for phase in plan.phases
         },
+        headroom=list(headroom),
     )
 
 

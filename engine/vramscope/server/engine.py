@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from vramscope.messages.columns import TableChunk
     from vramscope.messages.live import SnapshotInfo
     from vramscope.messages.model import ModelInfo, OpenParams
-    from vramscope.messages.planning import ExportParams, PlanInfo, PlanParams
+    from vramscope.messages.planning import ExportParams, HeadroomInfo, PlanInfo, PlanParams
     from vramscope.messages.running import (
         CaptureInfo,
         CountParams,
@@ -121,6 +121,16 @@ class Engine:
         )
         self._plan, self._plan_info, self._tickets = plan, info, ticket
         return info
+
+    def headroom(self) -> list[HeadroomInfo]:
+        """Totals around the newest plan: every context of a grid at every batch."""
+        from vramscope.messages.planning import HeadroomInfo
+        from vramscope.plan.headroom import headroom
+
+        return [
+            HeadroomInfo(context=cell.context, batch=cell.batch, bytes=cell.bytes, fits=cell.fits)
+            for cell in headroom(self._open_planner(), self.plan_made)
+        ]
 
     def node_tables(self) -> Iterator[TableChunk]:
         """The node rows of the newest plan."""

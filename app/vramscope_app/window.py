@@ -27,6 +27,7 @@ from vramscope_app.rows.status import engine_text, model_text, window_title
 from vramscope_app.rows.tables import (
     AXIS_HEADINGS,
     COUNTER_HEADINGS,
+    MAXIMUM_COLUMN,
     PROBLEM_HEADINGS,
     axis_rows,
     counter_rows,
@@ -248,6 +249,10 @@ class MainWindow(CommandWindow):
             self.statusBar().showMessage(f"{node} is not in the tree of this phase", 5000)
 
     def _apply(self, change: dict[str, int | str]) -> None:
+        """A suggestion: a scenario to plan, or a symbol whose maximum only the user knows."""
+        if "maxima" in change:
+            self.docks["axes"].raise_()
+            self.axes.edit_cell(str(change["maxima"]), MAXIMUM_COLUMN)
         self.controller.edit(apply_change(self.controller.state.scenario, change))
 
     def set_look(self, look: Look) -> None:

@@ -137,6 +137,9 @@ def test_a_card_is_chosen_by_name_label_or_amount(messages: ModuleType) -> None:
     assert (budget.card, budget.budget) == ("", 6 * 2**30)
     assert chosen_card(budget, cards) == "6.00 GiB"
     assert choose_card(base, "no such card", cards) is None
+    by_ending = choose_card(base, "rtx 4060", cards)
+    assert by_ending is not None
+    assert by_ending.card == "GeForce RTX 4060"
     assert choose_card(by_label, "No card", cards) == base
 
 

@@ -43,7 +43,10 @@ class Story:
         return self.window.controller.state
 
     def open(self, sample: str) -> None:
-        self.window.controller.open(OpenParams(sample=sample))
+        self.open_source(OpenParams(sample=sample))
+
+    def open_source(self, source: OpenParams) -> None:
+        self.window.controller.open(source)
         self.window.controller.start()
         self.journey.wait("opening and planning", planned)
 

@@ -25,7 +25,7 @@ HEADINGS = (
     Heading("Step", 6, "The decode step", right=True),
     Heading("Component", 17),
     Heading("Bytes", 10, right=True),
-    Heading("Subject", 34),
+    Heading("Subject", 20),
     Heading("What happened", 60),
 )
 _TONES = {

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QMenu, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from vramscope_app.panels.banner import Banner, push_button
 from vramscope_app.panels.bar import ComponentBar, Legend
+from vramscope_app.panels.suggestions import SuggestionMenu, SuggestionRow
 from vramscope_app.rows.bar import legend, measured_bar, plan_bar
-from vramscope_app.rows.tables import saves_text
 from vramscope_app.rows.verdict import death_message, failure_message, verdict_message
-from vramscope_app.text import plural
 
 if TYPE_CHECKING:
-    from vramscope.messages.planning import SuggestionInfo
+    from vramscope.messages.planning import PlanInfo
     from vramscope_app.look import Look
     from vramscope_app.state import AppState
+
+BLOCKED = frozenset({"does not fit", "cannot be planned"})
+"""Verdicts that ask for a change."""
 
 
 class Overview(QWidget):
@@ -38,21 +39,13 @@ class Overview(QWidget):
         self.failure = Banner("failure_banner", look)
         self.verdict = Banner("verdict_banner", look)
         self.bar, self.legend = ComponentBar(look), Legend(look)
-        self.suggestions = QToolButton()
-        self._menu = QMenu(self.suggestions)
+        self.suggestions, self.remedies = SuggestionMenu(look), SuggestionRow()
         self._restart = push_button("Restart engine", "restart_button", "Start the engine again")
         self._show_node = push_button("Show node", "failure_jump", "Show the node in the tree")
         self._dismiss = push_button("Dismiss", "failure_dismiss", "Close this message")
         self._build()
 
     def _build(self) -> None:
-        self.suggestions.setObjectName("suggestions")
-        self.suggestions.setMenu(self._menu)
-        self.suggestions.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.suggestions.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        self.suggestions.setIconSize(QSize(18, 18))
-        self.suggestions.setIcon(self._look.icons.get("suggest"))
-        self.suggestions.setToolTip("Changes that save memory")
         self.death.add_button(self._restart)
         self.failure.add_button(self._show_node)
         self.failure.add_button(self._dismiss)
@@ -60,19 +53,20 @@ class Overview(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(6)
-        for widget in (self.death, self.failure, self.verdict, self.bar, self.legend):
+        for widget in (self.death, self.failure, self.verdict, self.remedies, self.bar, self.legend):
             layout.addWidget(widget)
         self.death.hide()
         self.failure.hide()
         self._restart.clicked.connect(self.restart)
         self._dismiss.clicked.connect(self.dismiss)
         self._show_node.clicked.connect(self._jump)
-        self._menu.triggered.connect(self._chosen)
+        self.suggestions.chosen.connect(self.suggested)
+        self.remedies.chosen.connect(self.suggested)
 
     def set_first(self, state: AppState) -> None:
         """Shows the first state, before anything changed."""
         self.verdict.show_message(verdict_message(state))
-        self._show_suggestions([])
+        self._show_suggestions(None)
 
     def set_state(self, old: AppState, new: AppState) -> None:
         """Touches only what differs between two states."""
@@ -84,7 +78,7 @@ class Overview(QWidget):
         if new.plan is not old.plan or new.model is not old.model:
             self.verdict.show_message(verdict_message(new))
         if new.plan is not old.plan:
-            self._show_suggestions(new.plan.suggestions if new.plan is not None else [])
+            self._show_suggestions(new.plan)
         if new.plan is not old.plan or new.live.measured != old.live.measured:
             self.bar.set_bars(plan_bar(new.plan), measured_bar(new.live.measured, new.plan))
             self.legend.set_entries(legend(new.plan, new.live.measured))
@@ -95,25 +89,18 @@ class Overview(QWidget):
         self._node = state.notice.error.node if state.notice is not None else ""
         self._show_node.setVisible(bool(self._node))
 
-    def _show_suggestions(self, suggestions: list[SuggestionInfo]) -> None:
-        self._menu.clear()
-        for item in suggestions:
-            action = QAction(f"{item.title}  ({saves_text(item.saves)})", self._menu)
-            action.setData(dict(item.change))
-            action.setEnabled(bool(item.change))
-            self._menu.addAction(action)
-        self.suggestions.setText(plural(len(suggestions), "suggestion"))
-        self.suggestions.setVisible(bool(suggestions))
+    def _show_suggestions(self, plan: PlanInfo | None) -> None:
+        """All of them in the menu; the first as buttons where something stands in the way."""
+        found = plan.suggestions if plan is not None else []
+        blocked = plan is not None and plan.verdict.kind in BLOCKED
+        self.suggestions.set_suggestions(found)
+        self.remedies.set_suggestions(found if blocked else [])
 
     def _jump(self) -> None:
         self.jump.emit(self._node)
 
-    def _chosen(self, action: QAction) -> None:
-        self.suggested.emit(action.data())
-
     def set_look(self, look: Look) -> None:
         """Draws in another theme."""
         self._look = look
-        self.suggestions.setIcon(look.icons.get("suggest"))
-        for part in (self.death, self.failure, self.verdict, self.bar, self.legend):
+        for part in (self.suggestions, self.death, self.failure, self.verdict, self.bar, self.legend):
             part.set_look(look)

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtWidgets import QComboBox, QCompleter, QHBoxLayout, QLabel, QSlider, QSpinBox, QWidget
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QCompleter,
+    QHBoxLayout,
+    QLabel,
+    QSlider,
+    QSpinBox,
+    QWidget,
+)
 
 from vramscope.messages.planning import ScenarioInfo
 from vramscope_app.rows.scenario import (
@@ -40,6 +49,7 @@ class ScenarioBar(QWidget):
         self._limit = context_limit(None)
         self.card = QComboBox()
         self.batch, self.context, self.prompt = QSpinBox(), QSpinBox(), QSpinBox()
+        self.growing, self.bucket = QCheckBox("&Grow KV from"), QSpinBox()
         self.slider = QSlider(Qt.Orientation.Horizontal)
         self._build()
         self.card.activated.connect(self._card_chosen)
@@ -49,6 +59,8 @@ class ScenarioBar(QWidget):
         self.batch.valueChanged.connect(self._counts_edited)
         self.context.valueChanged.connect(self._counts_edited)
         self.prompt.valueChanged.connect(self._counts_edited)
+        self.bucket.valueChanged.connect(self._counts_edited)
+        self.growing.toggled.connect(self._growth_toggled)
         self.slider.valueChanged.connect(self._slid)
 
     def _build(self) -> None:
@@ -61,6 +73,7 @@ class ScenarioBar(QWidget):
         self._spin(layout, "Conte&xt", self.context, "context", "Prompt and generated tokens together")
         self.context.setSpecialValueText("model's limit")
         self.context.setMinimum(0)
+        self.context.setFixedWidth(self.context.fontMetrics().averageCharWidth() * 14 + 20)
         self.slider.setObjectName("context_slider")
         self.slider.setAccessibleName("Context")
         self.slider.setRange(0, SLIDER_STEPS)
@@ -68,6 +81,20 @@ class ScenarioBar(QWidget):
         self.slider.setMinimumWidth(160)
         layout.addWidget(self.slider, 1)
         self._spin(layout, "Prom&pt", self.prompt, "prompt", "Tokens of the prompt, prefilled in one pass")
+        self._build_growth(layout)
+
+    def _build_growth(self, layout: QHBoxLayout) -> None:
+        self.growing.setObjectName("growing")
+        self.growing.setToolTip(
+            "Start with a small KV cache and double it when it is full, instead of all the context at once;\n"
+            "a captured graph dies whenever the cache moves"
+        )
+        self.growing.setAccessibleName("Grow the KV cache")
+        layout.addSpacing(6)
+        layout.addWidget(self.growing)
+        self._dress_spin(self.bucket, "bucket", "Tokens of the first and smallest KV cache")
+        self.bucket.setAccessibleName("Smallest KV cache")
+        layout.addWidget(self.bucket)
 
     def _build_card(self) -> None:
         card = self.card
@@ -85,13 +112,16 @@ class ScenarioBar(QWidget):
             completer.setCompletionMode(QCompleter.CompletionMode.PopupCompletion)
 
     def _spin(self, layout: QHBoxLayout, title: str, spin: QSpinBox, name: str, tip: str) -> None:
+        self._dress_spin(spin, name, tip)
+        self._add(layout, title, spin, 0)
+
+    def _dress_spin(self, spin: QSpinBox, name: str, tip: str) -> None:
         spin.setObjectName(name)
         spin.setRange(1, LARGEST_COUNT)
         spin.setGroupSeparatorShown(True)
         spin.setKeyboardTracking(False)
         spin.setToolTip(tip)
-        spin.setFixedWidth(spin.fontMetrics().averageCharWidth() * 14 + 20)
-        self._add(layout, title, spin, 0)
+        spin.setFixedWidth(spin.fontMetrics().averageCharWidth() * 11 + 20)
 
     def _add(self, layout: QHBoxLayout, title: str, widget: QWidget, stretch: int) -> None:
         label = QLabel(title)
@@ -115,7 +145,7 @@ class ScenarioBar(QWidget):
         """Limits and what makes sense for a model: one that is no decoder has no context."""
         self._limit = context_limit(model)
         decoder = model is not None and model.contract is not None
-        for widget in (self.context, self.slider, self.prompt):
+        for widget in (self.context, self.slider, self.prompt, self.growing):
             widget.setEnabled(decoder)
         self.set_scenario(self._scenario)
 
@@ -126,6 +156,7 @@ class ScenarioBar(QWidget):
             (self.batch, scenario.batch),
             (self.context, scenario.context),
             (self.prompt, scenario.prompt),
+            (self.bucket, scenario.bucket_minimum),
         )
         for spin, value in values:
             with QSignalBlocker(spin):
@@ -134,6 +165,9 @@ class ScenarioBar(QWidget):
         if slider_to_context(self.slider.value(), self._limit) != scenario.context:
             with QSignalBlocker(self.slider):
                 self.slider.setValue(place)
+        with QSignalBlocker(self.growing):
+            self.growing.setChecked(scenario.bucket_growing)
+        self.bucket.setEnabled(scenario.bucket_growing and self.growing.isEnabled())
         with QSignalBlocker(self.card):
             self.card.setEditText(chosen_card(scenario, self._cards))
 
@@ -144,8 +178,12 @@ class ScenarioBar(QWidget):
                 batch=self.batch.value(),
                 context=self.context.value(),
                 prompt=self.prompt.value(),
+                bucket_minimum=self.bucket.value(),
             )
         )
+
+    def _growth_toggled(self, growing: bool) -> None:
+        self._want(msgspec.structs.replace(self._scenario, bucket_growing=growing))
 
     def _slid(self, place: int) -> None:
         self._want(msgspec.structs.replace(self._scenario, context=slider_to_context(place, self._limit)))

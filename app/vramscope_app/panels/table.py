@@ -75,6 +75,15 @@ class TablePanel(QWidget):
         self.model.set_rows(rows)
         self._chosen(self.view.currentIndex(), QModelIndex())
 
+    def edit_cell(self, key: str, column: int) -> None:
+        """Opens the editor of a cell in the row of that key, if there is one."""
+        for place in range(self.model.rowCount()):
+            index = self.model.index(place, column)
+            if self.model.row(place).key == key and self.model.flags(index) & Qt.ItemFlag.ItemIsEditable:
+                self.view.setCurrentIndex(index)
+                self.view.setFocus(Qt.FocusReason.OtherFocusReason)
+                self.view.edit(index)
+
     def set_look(self, look: Look) -> None:
         """Draws in another theme."""
         self.model.set_look(look)

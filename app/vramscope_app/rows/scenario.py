@@ -63,6 +63,9 @@ def choose_card(scenario: ScenarioInfo, text: str, cards: Sequence[CardInfo]) ->
     for card in cards:
         if wanted in (card.name.lower(), card_label(card).lower()):
             return msgspec.structs.replace(scenario, card=card.name, budget=None)
+    ending = [card for card in cards if card.name.lower().endswith(f" {wanted}")]
+    if len(ending) == 1:
+        return msgspec.structs.replace(scenario, card=ending[0].name, budget=None)
     budget = parse_bytes(typed)
     return None if not budget else msgspec.structs.replace(scenario, card="", budget=budget)
 
@@ -93,6 +96,10 @@ def target(text: str) -> dict[str, Any]:
 
 
 def apply_change(scenario: ScenarioInfo, change: Mapping[str, int | str]) -> ScenarioInfo:
-    """A scenario after a suggestion; fields it does not know are left alone."""
-    known = {name: change[name] for name in scenario.__struct_fields__ if name in change}
+    """A scenario after a suggestion; fields it does not know are left alone, and so are maxima.
+
+    A suggested maximum names its symbol only: the number is the user's to give.
+    """
+    fields = set(scenario.__struct_fields__) - {"maxima"}
+    known = {name: value for name, value in change.items() if name in fields}
     return msgspec.structs.replace(scenario, **known)

@@ -26,6 +26,8 @@ AXIS_HEADINGS = (
     Heading("Values", 8, "How many values have this dimension", right=True),
     Heading("First node", 34),
 )
+MAXIMUM_COLUMN = 2
+"""The column of the axis table that can be edited."""
 COUNTER_HEADINGS = (
     Heading("Component", 17),
     Heading("Now", 9, "Bytes held now", right=True),

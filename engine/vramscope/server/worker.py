@@ -71,9 +71,9 @@ def parameters(request: Request) -> Any:  # noqa: ANN401  # the method decides t
 def import_engine() -> None:
     """Imports what opening and planning need while the client still starts, so the first model opens sooner.
 
-    What is missing is told by the request that needs it.
+    What is missing or broken is told by the request that needs it.
     """
-    with suppress(ImportError):
+    with suppress(Exception):
         import_module("vramscope.api")
 
 

@@ -1,0 +1,109 @@
+"""Suggestions: what would make it fit as buttons, each with the bytes it saves; the rest in a menu."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QPushButton, QToolButton, QWidget
+
+from vramscope_app.rows.tables import saves_text
+from vramscope_app.text import exact_bytes, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vramscope.messages.planning import SuggestionInfo
+    from vramscope_app.look import Look
+
+BUTTONS = 3
+
+
+def suggestion_text(item: SuggestionInfo) -> str:
+    """A suggestion in one line; one that only lets the plan be made saves nothing."""
+    return f"{item.title} · {saves_text(item.saves)}" if item.saves else item.title
+
+
+def first_choices(suggestions: Sequence[SuggestionInfo]) -> list[SuggestionInfo]:
+    """The suggestions that are worth a button: the largest savings that one click can apply."""
+    return [item for item in suggestions if item.change][:BUTTONS]
+
+
+class SuggestionMenu(QToolButton):
+    """Every suggestion; those that change the model itself can only be read."""
+
+    chosen = Signal(object)
+    """The change of a suggestion, as a mapping."""
+
+    def __init__(self, look: Look) -> None:
+        super().__init__()
+        self._menu = QMenu(self)
+        self.setObjectName("suggestions")
+        self.setMenu(self._menu)
+        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.setIconSize(QSize(18, 18))
+        self.setToolTip("Changes that save memory")
+        self._menu.triggered.connect(self._triggered)
+        self.set_look(look)
+
+    def set_suggestions(self, suggestions: Sequence[SuggestionInfo]) -> None:
+        """Shows other suggestions."""
+        self._menu.clear()
+        for item in suggestions:
+            action = QAction(suggestion_text(item), self._menu)
+            action.setData(dict(item.change))
+            action.setEnabled(bool(item.change))
+            self._menu.addAction(action)
+        self.setText(plural(len(suggestions), "suggestion"))
+        self.setVisible(bool(suggestions))
+
+    def _triggered(self, action: QAction) -> None:
+        self.chosen.emit(action.data())
+
+    def set_look(self, look: Look) -> None:
+        """The icon in another theme."""
+        self.setIcon(look.icons.get("suggest"))
+
+
+class SuggestionRow(QWidget):
+    """The first few as buttons, shown where something stands in the way."""
+
+    chosen = Signal(object)
+    """The change of a suggestion, as a mapping."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("suggestion_row")
+        self._label = QLabel("Try")
+        self._label.setProperty("role", "muted")
+        self.buttons = [QPushButton() for _ in range(BUTTONS)]
+        self._changes: list[dict[str, int | str]] = []
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self._label)
+        for place, button in enumerate(self.buttons):
+            button.setObjectName(f"suggestion_{place}")
+            button.clicked.connect(self._clicked)
+            layout.addWidget(button)
+        layout.addStretch(1)
+        self.hide()
+
+    def set_suggestions(self, suggestions: Sequence[SuggestionInfo]) -> None:
+        """Shows other suggestions; hides itself when there are none."""
+        first = first_choices(suggestions)
+        self._changes = [dict(item.change) for item in first]
+        for place, button in enumerate(self.buttons):
+            button.setVisible(place < len(first))
+            if place < len(first):
+                text = suggestion_text(first[place])
+                button.setText(text)
+                button.setAccessibleName(text)
+                button.setToolTip(f"Apply this and plan again\nsaves {exact_bytes(first[place].saves)}")
+        self.setVisible(bool(first))
+
+    def _clicked(self) -> None:
+        sender = self.sender()
+        if isinstance(sender, QPushButton):
+            self.chosen.emit(self._changes[self.buttons.index(sender)])

@@ -1,0 +1,148 @@
+"""J2 and J5 of the design: from a verdict to a plan that fits, and a growing cache that ends a graph."""
+
+from __future__ import annotations
+
+import json
+import re
+from ast import literal_eval
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from vramscope.messages.model import OpenParams
+from vramscope_app import command_window
+from vramscope_app.theme import DARK
+
+if TYPE_CHECKING:
+    import pytest
+    from tests.story.conftest import Story
+
+    from vramscope.messages.planning import PlanInfo
+
+FOLDER = Path(__file__).resolve().parents[2] / "resources" / "samples" / "tiny-llama"
+MIB = 2**20
+
+
+def planned_again(story: Story, before: PlanInfo) -> PlanInfo:
+    story.journey.wait(
+        "planning again",
+        lambda state: state.plan is not None and state.plan.ticket > before.ticket and state.busy is None,
+    )
+    made = story.state.plan
+    assert made is not None
+    return made
+
+
+def judge(story: Story, text: str) -> PlanInfo:
+    """Writes into the card's field and presses Enter; typing key by key would open the list of matches."""
+    before = story.state.plan
+    assert before is not None
+    line = story.window.scenario.card.lineEdit()
+    assert line is not None
+    line.setText(text)
+    QTest.keyClick(line, Qt.Key.Key_Return)
+    return planned_again(story, before)
+
+
+def part(plan: PlanInfo, name: str) -> int:
+    found = next(item.figure.bytes for item in plan.components if item.name == name)
+    assert found is not None
+    return found
+
+
+def test_j2_triage_from_a_folder_to_a_scenario_that_fits(
+    story: Story, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story.open_source(OpenParams(path=str(FOLDER)))
+    window = story.window
+    fits = judge(story, "RTX 4090")
+    assert fits.verdict.kind == "fits"
+    assert "GeForce RTX 4090" in window.overview.verdict.accessibleName()
+    window.scenario.batch.setValue(4)
+    wide = planned_again(story, fits)
+    assert part(wide, "KV cache") == 4 * part(fits, "KV cache")
+    window.scenario.slider.setValue(800)
+    shorter = planned_again(story, wide)
+    assert shorter.context < wide.context
+    assert part(shorter, "KV cache") < part(wide, "KV cache")
+    assert part(shorter, "weights") == part(wide, "weights")
+    short = judge(story, "3 MiB")
+    assert short.verdict.kind == "does not fit"
+    assert short.verdict.available == 3 * MIB
+    assert short.verdict.headroom is not None
+    assert short.verdict.headroom == 3 * MIB - (short.total.bytes or 0) < 0
+    row = window.overview.remedies
+    assert row.isVisible()
+    assert all(" · saves " in button.text() for button in row.buttons if button.isVisible())
+    story.picture("j2-short")
+    better = short
+    for _ in range(6):
+        if better.verdict.kind == "fits":
+            break
+        saved = max(item.saves for item in better.suggestions if item.change)
+        before, better = better, planned_after_click(story, better)
+        assert (before.total.bytes or 0) - (better.total.bytes or 0) == saved
+    assert better.verdict.kind == "fits"
+    assert not row.isVisible()
+    path = tmp_path / "report.html"
+    monkeypatch.setattr(command_window, "ask_export", lambda _parent: str(path))
+    story.do("export")
+    assert better.verdict.sentence in path.read_text(encoding="utf-8")
+    path = tmp_path / "report.json"
+    story.do("export")
+    assert json.loads(path.read_text(encoding="utf-8"))["plan"]["ticket"] == better.ticket
+    story.picture("j2-fits")
+    window.actions_by_id["theme"].trigger()
+    assert window.look.theme is DARK
+    judge(story, "1 MiB")
+    story.picture("j2-short-dark")
+
+
+def planned_after_click(story: Story, before: PlanInfo) -> PlanInfo:
+    """One click on the first suggestion, which saves the most."""
+    story.window.overview.remedies.buttons[0].click()
+    return planned_again(story, before)
+
+
+def test_j5_a_cache_that_grows_past_its_bucket_ends_the_graph_and_says_why(story: Story) -> None:
+    story.open("tiny-llama")
+    first = story.state.plan
+    assert first is not None
+    window = story.window
+    window.scenario.prompt.setValue(8)
+    second = planned_again(story, first)
+    window.scenario.growing.click()
+    third = planned_again(story, second)
+    window.scenario.bucket.setValue(16)
+    planned_again(story, third)
+    assert story.state.scenario.bucket_minimum == 16
+    story.do("prefill")
+    story.do("steps", count=2)
+    story.do("capture")
+    assert story.state.run.state == "ready"
+    capacity = story.state.run.capacity
+    story.do("replay", count=capacity)
+    assert story.state.run.capacity == 2 * capacity
+    slot = story.state.live.slots[0]
+    assert slot.invalidations >= 1
+    told = events(story, "invalidate")
+    assert told
+    assert {(graph, int(step)) for graph, step, _ in told} == {(slot.name, capacity)}
+    (text,) = [text for *_, text in told if "past_key_values.0.key: physical_shape " in text]
+    old, new = (literal_eval(part) for part in re.findall(r"\(.*?\)", text))
+    changed = [(before, after) for before, after in zip(old, new, strict=True) if before != after]
+    assert changed == [(capacity, 2 * capacity)]
+    assert events(story, "grow")[0][2] == f"{capacity:,} → {2 * capacity:,} tokens"
+    assert slot.last_cause
+    window.docks["events"].raise_()
+    story.picture("j5-invalidated")
+
+
+def events(story: Story, kind: str) -> list[tuple[str, str, str]]:
+    """Subject, step and text of every event of a kind, as the table shows them."""
+    story.journey.settle()
+    model = story.window.events.model
+    rows = [[model.index(row, column).data() for column in range(8)] for row in range(model.rowCount())]
+    return [(row[6], row[3], row[7]) for row in rows if row[2] == kind]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vramscope.ops.kernels.common import F32, axis_of, blocks_of_rows, copy_into, widen
+from vramscope.ops.kernels.skip_quick import QuickSkip, quick_skip
 from vramscope.ops.spec import OpSpec
 
 if TYPE_CHECKING:
@@ -163,6 +164,10 @@ def _scale_centred(
 
 def skip_rms_norm(call: Call) -> None:
     """SkipSimplifiedLayerNormalization: RMS norm of input + skip (+ bias); Y from the unrounded sum."""
+    memo = call.memo
+    if isinstance(memo, QuickSkip) and memo.fits(call):
+        memo.run()
+        return
     gamma, epsilon = call.array(2), call.node.number("epsilon", 1e-12)
     if call.wants(1):
         shape = call.array(0).shape
@@ -172,6 +177,7 @@ def skip_rms_norm(call: Call) -> None:
         _scale_rms(x, gamma, epsilon, out, inverses)
 
     _skip_norm(call, 3, work)
+    call.memo = quick_skip(call)
 
 
 def skip_layer_norm(call: Call) -> None:

@@ -11,6 +11,7 @@ from vramscope.cli.planning import show_plan
 from vramscope.cli.running import generate, show_outcome, show_outputs
 from vramscope.cli.session import make_plan, open_model
 from vramscope.messages.running import PrefillParams, RunModelParams
+from vramscope.server.devices import runtime_of
 from vramscope.server.engine import Engine
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ def demo(arguments: argparse.Namespace) -> int:
     try:
         info = open_model(engine, arguments.model or _first_sample(), screen.listener(meter))
         meter.clear()
-        wanted = msgspec.structs.replace(info.scenario, card=arguments.card)
+        wanted = msgspec.structs.replace(
+            info.scenario, card=arguments.card, runtime=runtime_of(arguments.device)
+        )
         made = make_plan(engine, wanted)
         out = screen.console()
         if not arguments.json:
@@ -61,7 +64,8 @@ def _run(
     engine: Engine, info: ModelInfo, wanted: ScenarioInfo, arguments: argparse.Namespace, out: Console
 ) -> None:
     if info.contract is None:
-        result = engine.run_model(RunModelParams(scenario=wanted), screen.listener(screen.Meter()))
+        run = RunModelParams(scenario=wanted, device=arguments.device)
+        result = engine.run_model(run, screen.listener(screen.Meter()))
         if arguments.json:
             screen.print_json(result)
         else:
@@ -71,6 +75,7 @@ def _run(
         scenario=wanted,
         prompt=info.default_prompt,
         tokens=[] if info.default_prompt else PROMPT_TOKENS,
+        device=arguments.device,
     )
     outcome = generate(
         engine,

@@ -15,7 +15,7 @@ DESCRIPTION = """\
 Does this ONNX model fit this GPU, what fills it, what would make it fit, and what happens
 when its decode step is captured and replayed?
 
-Planning needs no GPU and reads no weight bytes. Running uses the host device."""
+Planning needs no GPU and reads no weight bytes. Running uses the host device, or a GPU where one is named."""
 
 EXAMPLES = """\
 examples:
@@ -112,6 +112,13 @@ def _scenario(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _device(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--device", metavar="NAME", default="host",
+        help="run on the host, on cuda (the first GPU) or on cuda:N (host)",
+    )  # fmt: skip
+
+
 def _gui(commands: _Subparsers[argparse.ArgumentParser]) -> None:
     parser = _command(
         commands, "gui", "open the window", "  vramscope gui\n  vramscope gui ./my-model", json=False
@@ -175,12 +182,14 @@ def _run(commands: _Subparsers[argparse.ArgumentParser]) -> None:
         '  vramscope run smollm2 --prompt "The capital of France is"     fetched the first time\n'
         '  vramscope run MODEL --prompt "Once upon a time" --steps 64\n'
         "  vramscope run MODEL --tokens 1,2,3 --steps 16 --no-capture\n"
+        "  vramscope run MODEL --prompt Hello --device cuda\n"
         "  vramscope run MODEL --chat --prompt Hello --temperature 0.7 --top-p 0.9 --seed 1\n"
         "  vramscope run detector.onnx --seed 1        a model that is no decoder, on random inputs\n"
         "  vramscope run detector.onnx --input image=image.npy --save outputs.npz",
     )  # fmt: skip
     _model(parser)
     _scenario(parser)
+    _device(parser)
     given = parser.add_mutually_exclusive_group()
     given.add_argument("--prompt", metavar="TEXT", default="", help="the prompt (needs a tokenizer.json)")
     given.add_argument(
@@ -226,6 +235,7 @@ def _demo(commands: _Subparsers[argparse.ArgumentParser]) -> None:
         "--card", metavar="NAME", default="GeForce RTX 4090", help="the card to judge against"
     )
     parser.add_argument("--steps", metavar="N", type=positive, default=48, help="decode steps in all (48)")
+    _device(parser)
 
 
 def _sample(commands: _Subparsers[argparse.ArgumentParser]) -> None:

@@ -45,6 +45,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The document of ``run --json`` for a decoder."""
 
     model: str
+    device: str
     scenario: ScenarioInfo
     tokens: list[int]
     text: str
@@ -84,6 +85,7 @@ def _run_plain(engine: Engine, info: ModelInfo, arguments: argparse.Namespace, m
         seed=arguments.seed,
         inputs=[InputFile(name=name, path=str(path)) for name, path in arguments.inputs],
         save=str(arguments.save or ""),
+        device=arguments.device,
     )
     result = engine.run_model(params, screen.listener(meter))
     meter.clear()
@@ -134,6 +136,7 @@ def _run_decoder(engine: Engine, info: ModelInfo, arguments: argparse.Namespace,
             top_p=arguments.top_p,
             seed=arguments.seed,
         ),
+        device=arguments.device,
     )
     eager = min(arguments.eager, arguments.steps) if arguments.capture else arguments.steps
     outcome = generate(
@@ -201,6 +204,7 @@ def generate(
     verified = engine.verify(CountParams(count=verify), listener) if verify and captured else None
     return Outcome(
         model=info.path,
+        device=params.device,
         scenario=params.scenario,
         tokens=[token for part in said for token in part.new_tokens],
         text="".join(part.text for part in said),
@@ -233,6 +237,7 @@ def show_outcome(out: Console, outcome: Outcome) -> None:
     last, snapshot = outcome.replay or outcome.eager or outcome.prefill, outcome.snapshot
     first = outcome.prefill
     rows = [
+        ("device", outcome.device),
         ("prefill", f"{first.position} tokens in {outcome.prefill_milliseconds:,.0f} ms with loading"),
         ("eager steps", f"{last.steps_eager} at {rate_text(last.tokens_per_second_eager)}"),
         ("capture", _captured(outcome.capture)),

@@ -9,6 +9,7 @@ import msgspec
 
 from vramscope.messages.model import OpenParams
 from vramscope.messages.planning import ExportParams, PlanParams
+from vramscope.server.devices import runtime_of
 from vramscope.server.listener import Listener
 from vramscope.server.samples import is_sample
 
@@ -37,7 +38,7 @@ def scenario(arguments: argparse.Namespace, info: ModelInfo) -> ScenarioInfo:
         "budget": arguments.budget,
         "maxima": dict(arguments.max) or None,
         "extents": dict(arguments.extent) or None,
-        "runtime": getattr(arguments, "runtime", None),
+        "runtime": arguments.runtime if "runtime" in arguments else runtime_of(arguments.device),
         "bucket_minimum": arguments.bucket_minimum,
         "bucket_growing": arguments.growing or None,
     }

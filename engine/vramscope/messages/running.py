@@ -24,6 +24,8 @@ class PrefillParams(msgspec.Struct, frozen=True, kw_only=True):
     tokens: list[int] = []
     chat: bool = False
     sampling: SamplingInfo = SamplingInfo()
+    device: str = "host"
+    """``host``, ``cuda`` or ``cuda:N``; the scratch that is planned is that of its kernels."""
 
 
 class CountParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +110,7 @@ class RunModelParams(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
     inputs: list[InputFile] = []
     save: str = ""
+    device: str = "host"
 
 
 class OutputInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -49,6 +49,7 @@ class Engine:
         self._plan: Plan | None = None
         self._plan_info: PlanInfo | None = None
         self._generation: Generation | None = None
+        self._generation_of: tuple[Scenario, Sampling, str] | None = None
         self._tokenizer: Tokenizer | None = None
         self._tickets = 0
 
@@ -139,10 +140,13 @@ class Engine:
         ticket = self._plan_info.ticket if self._plan_info else 0
         yield from node_tables(self.plan_made, ticket)
 
-    def _plan_for(self, scenario: Scenario) -> Plan:
-        if self._plan is None or self._plan.scenario != scenario:
-            self._make_plan(scenario)
-        return self.plan_made.require()
+    def _plan_for(self, scenario: Scenario, device: str) -> Plan:
+        """The newest plan, or one of its own where that is not for this scenario and the device's kernels."""
+        from vramscope.server.devices import runtime_of
+
+        wanted = replace(scenario, runtime=runtime_of(device))
+        newest = self._plan is not None and self._plan.scenario == wanted
+        return (self.plan_made if newest else self._open_planner().plan(wanted)).require()
 
     def prefill(self, params: PrefillParams, listener: Listener) -> RunInfo:
         """Starts a generation; loads the weights unless the same plan is loaded already."""
@@ -160,9 +164,9 @@ class Engine:
         scenario = scenario_of(params.scenario)
         if len(tokens) > scenario.prompt:
             scenario = replace(scenario, prompt=len(tokens))
-        plan = self._plan_for(scenario)
+        plan = self._plan_for(scenario, params.device)
         listener.cancel()
-        generation = self._generation_for(plan, sampling_of(params.sampling), listener)
+        generation = self._generation_for(plan, sampling_of(params.sampling), params.device, listener)
         return generation.prefill(tokens, listener)
 
     def _require_weights(self) -> None:
@@ -180,20 +184,23 @@ class Engine:
             self._tokenizer = load_tokenizer(self.model.folder)
         return self._tokenizer
 
-    def _generation_for(self, plan: Plan, sampling: Sampling, listener: Listener) -> Generation:
+    def _generation_for(self, plan: Plan, sampling: Sampling, device: str, listener: Listener) -> Generation:
+        from vramscope.plan.planner import available_bytes
+        from vramscope.server.devices import make_device
         from vramscope.server.generation import Generation
 
-        held = self._generation
-        if held is not None and held.plan.scenario == plan.scenario and held.sampling == sampling:
+        held, wanted = self._generation, (plan.scenario, sampling, device)
+        if held is not None and self._generation_of == wanted:
             return held
         self._release()
-        generation = Generation(self.model, plan, sampling, self._load_tokenizer())
+        target = make_device(device, available_bytes(plan.scenario))
         try:
+            generation = Generation(self.model, plan, sampling, self._load_tokenizer(), target)
             generation.load(listener)
         except BaseException:
-            generation.close()
+            target.close()
             raise
-        self._generation = generation
+        self._generation, self._generation_of = generation, wanted
         return generation
 
     def _running(self) -> Generation:
@@ -223,10 +230,12 @@ class Engine:
 
     def run_model(self, params: RunModelParams, listener: Listener) -> RunModelInfo:
         """Runs a model that is no decoder on the arrays of files, or on seeded random ones."""
+        from vramscope.plan.planner import available_bytes
         from vramscope.run.inputs import load_inputs
         from vramscope.run.plain import run_plain
         from vramscope.server.arrays import check_target, save_outputs, scenario_for
         from vramscope.server.convert import scenario_of
+        from vramscope.server.devices import make_device
         from vramscope.server.live import output_info
 
         self._require_weights()
@@ -238,17 +247,22 @@ class Engine:
         target = Path(params.save).expanduser() if params.save else None
         if target is not None:
             check_target(target)
-        plan = self._plan_for(scenario)
+        plan = self._plan_for(scenario, params.device)
+        device = make_device(params.device, available_bytes(scenario))
         started = perf_counter()
-        outputs = run_plain(
-            self.model,
-            plan,
-            given,
-            seed=params.seed,
-            events=listener.event,
-            progress=listener.progress,
-            cancel=listener.cancel,
-        )
+        try:
+            outputs = run_plain(
+                self.model,
+                plan,
+                given,
+                seed=params.seed,
+                device=device,
+                events=listener.event,
+                progress=listener.progress,
+                cancel=listener.cancel,
+            )
+        finally:
+            device.close()
         milliseconds = (perf_counter() - started) * 1000
         if target is not None:
             save_outputs(target, outputs)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from vramscope.decode.tokenizer import TextStream, Tokenizer
     from vramscope.decode.types import StepResult
+    from vramscope.devices.base import Device
     from vramscope.graph.model import Model
     from vramscope.messages.running import CaptureInfo, PrefillParams, RunInfo, SamplingInfo, VerifyInfo
     from vramscope.plan.types import Plan
@@ -62,13 +63,20 @@ def _checked_tokens(tokens: list[int], model: Model) -> list[int]:
 class Generation:
     """Owns a decoder. Every method is called from the thread that owns the device."""
 
-    def __init__(self, model: Model, plan: Plan, sampling: Sampling, tokenizer: Tokenizer | None) -> None:
-        """Makes the decoder; nothing is loaded yet."""
+    def __init__(
+        self,
+        model: Model,
+        plan: Plan,
+        sampling: Sampling,
+        tokenizer: Tokenizer | None,
+        device: Device | None = None,
+    ) -> None:
+        """Makes the decoder, on the host where no device is given; nothing is loaded yet."""
         self.plan = plan
         self.sampling = sampling
         self._tokenizer = tokenizer
         self._listener = Listener()
-        self._decoder = Decoder(model, plan, events=self._tell, sampling=sampling)
+        self._decoder = Decoder(model, plan, device=device, events=self._tell, sampling=sampling)
         self._stream: TextStream | None = None
         self._finished = ""
         self._produced = 0

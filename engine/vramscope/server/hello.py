@@ -7,8 +7,9 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 
 from vramscope.errors import ProtocolError
-from vramscope.messages.model import CardInfo, DeviceInfo, Hello, HelloParams
+from vramscope.messages.model import CardInfo, Hello, HelloParams
 from vramscope.protocol import VERSION
+from vramscope.server.devices import list_devices
 from vramscope.server.samples import known_samples
 
 
@@ -37,23 +38,10 @@ def hello(params: HelloParams) -> Hello:
         engine_version=engine_version(),
         python=platform.python_version(),
         process=os.getpid(),
-        devices=devices(),
+        devices=list_devices(),
         cards=cards(),
         samples=known_samples(),
     )
-
-
-def devices() -> list[DeviceInfo]:
-    """The devices the engine can run on, and why it cannot run on the others."""
-    from vramscope.devices import driver
-
-    found = driver.query()
-    gpus = ", ".join(gpu.name for gpu in found.gpus)
-    why = f"{gpus}: this version plans for it and runs on the host" if gpus else found.problem or "no GPU"
-    return [
-        DeviceInfo(name="host", available=True, detail=f"NumPy on {platform.machine()}"),
-        DeviceInfo(name="cuda", available=False, detail=why),
-    ]
 
 
 def cards() -> list[CardInfo]:

@@ -135,14 +135,45 @@ def measure(name: str, bandwidth: float, cupy: Any) -> None:  # noqa: ANN401 - C
     floor = weights / bandwidth
     ms = statistics.median(replay) * 1e3
     used = (before - runtime.memGetInfo()[0]) / 2**20
-    kernels = device.recorded_launches
+    kernels = len(device.recorded)
     speed = f"eager {1 / statistics.median(eager):.0f} tok/s, replay {ms:.3f} ms = {1e3 / ms:.0f} tok/s"
     share = f"floor {floor * 1e3:.3f} ms = {floor * 1e3 / ms:.0%} of it"
     launches = f"{kernels} launches a token, {graph / max(kernels, 1) * 1e6:.2f} µs each"
     print(f"{name}: weights {weights / 1e9:.3f} GB, load {loaded:.1f} s, {speed}", flush=True)
     print(f"    graph alone {graph * 1e3:.3f} ms, {share}, {launches}, {used:.0f} MiB", flush=True)
     print(f"    one graph: {report.is_single_graph}, first token {tokens}", flush=True)
+    profile(device, graph, cupy)
     decoder.close()
+
+
+def profile(device: CudaDevice, whole: float, cupy: Any) -> None:  # noqa: ANN401 - CuPy has no types
+    """Each kind of launch of the step by itself: all of its launches one after the other, as a graph."""
+    groups: dict[tuple[str, ...], list[Any]] = {}
+    for issue in device.recorded:
+        launch = issue.launch
+        lines = [line.split() for line in launch.source.text.splitlines() if line.startswith("#define ")]
+        shown = ("NORM", "SKIP", "PAIR", "LANES", "BITS", "HEAD")
+        form = " ".join(f"{line[1]}={line[2]}" for line in lines if len(line) == 3 and line[1] in shown)
+        name = (launch.source.name, launch.function, str(launch.grid[0]), form)
+        groups.setdefault(name, []).append(issue)
+    rows = []
+    for key, issues in groups.items():
+        if key[0] == "stepping":
+            continue
+        replay = device.record(tuple(("a launch", issue) for issue in issues))
+        start, end = cupy.cuda.Event(), cupy.cuda.Event()
+        start.record(device.stream)
+        for _ in range(20):
+            replay()
+        end.record(device.stream)
+        end.synchronize()
+        rows.append((float(cupy.cuda.get_elapsed_time(start, end)) / 20 * 1e3, len(issues), key))
+    for micros, count, key in sorted(rows, reverse=True)[:9]:
+        share = micros * 1e-6 / whole
+        print(
+            f"      {micros:7.1f} us = {share:4.0%}: {count:3d} x {micros / count:6.2f} us {' '.join(key)}",
+            flush=True,
+        )
 
 
 def graph_seconds(decoder: Decoder, cupy: Any) -> float:  # noqa: ANN401 - CuPy has no types

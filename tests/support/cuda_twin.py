@@ -14,13 +14,23 @@ from vramscope.devices.cuda.device import CudaDevice
 from vramscope.devices.cuda.platform import Platform
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from vramscope.devices.cuda.launch import Launch
 
 
 class TwinError(Exception):
     """What CuPy calls CUDARuntimeError."""
+
+
+@dataclass
+class TwinIssue:
+    """Counts instead of launching."""
+
+    launch: Launch
+    twin: Twin
+
+    def __call__(self) -> None:
+        """One more."""
+        self.twin.issued += 1
 
 
 @dataclass
@@ -70,16 +80,13 @@ class Twin:
         """Fills at once."""
         ctypes.memset(target, value, size)
 
-    def bind(self, launch: Launch, _stream: int, *, overlap: bool = False) -> Callable[[], None]:
+    def bind(self, launch: Launch, _stream: int, *, overlap: bool = False) -> TwinIssue:
         """Checks what a driver would refuse."""
         del overlap
         check(launch)
         self.launches.append(launch)
 
-        def issue() -> None:
-            self.issued += 1
-
-        return issue
+        return TwinIssue(launch, self)
 
     def close(self) -> None:
         """Nothing is loaded."""
@@ -112,7 +119,7 @@ class Twin:
 def twin_device(budget: int | None = None) -> tuple[CudaDevice, Twin]:
     """A CUDA device on a stand-in."""
     twin = Twin()
-    return CudaDevice(budget, platform=Platform(twin, twin, twin)), twin
+    return CudaDevice(budget, platform=Platform(twin, twin, twin, hopper=True)), twin
 
 
 def check(launch: Launch) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from vramscope.devices.ledger import Lease, Ledger, Site
-    from vramscope.graph.model import Array, Node
+    from vramscope.graph.model import Array, Node, Step
+    from vramscope.ops.call import Call
     from vramscope.ops.spec import Kernel, OpSpec
 
 Replay: TypeAlias = Callable[[], None]
@@ -36,6 +37,23 @@ class FeedWrite:
     target: Array
     source: Array | None = None
     offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FusionFacts:
+    """What a device must know to fuse: which values are weights, and which are read outside the program."""
+
+    constants: frozenset[int]
+    kept: frozenset[int]
+
+
+class BoundLaunch(Protocol):
+    """A launch of a program as the runner binds it; its kernel may be exchanged."""
+
+    step: Step
+    kernel: Kernel
+    call: Call
+    late_inputs: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +96,15 @@ class Device(Protocol):
 
     def kernel(self, node: Node, spec: OpSpec) -> Kernel:
         """What runs ``node`` here; raises UnsupportedOperatorError when nothing does."""
+
+    def fuse(self, launches: Sequence[BoundLaunch], roots: Mapping[int, int], facts: FusionFacts) -> None:
+        """May give launches that belong together other kernels: one does the work of all, the rest nothing.
+
+        Args:
+            launches: of one bound program, in order.
+            roots: value → the value whose bytes it is.
+            facts: which values are weights, which are seen outside.
+        """
 
     def capture_refusal(self, node: Node, spec: OpSpec) -> str:
         """Why this device cannot record ``node``; empty when it can."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vramscope.devices.base import Action, Buffer, FeedWrite, Replay
+from vramscope.devices.base import Action, BoundLaunch, Buffer, FeedWrite, FusionFacts, Replay
 from vramscope.devices.blas import BlasThreads
 from vramscope.devices.latch import ErrorLatch
 from vramscope.devices.ledger import Ledger, Site
@@ -15,7 +15,7 @@ from vramscope.errors import CancelledError, RecordingError, VramscopeError
 from vramscope.ops.reference import run_reference
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from vramscope.graph.model import Array, Node
@@ -96,6 +96,9 @@ class HostDevice:
         """The operator's own host kernel, else the reference evaluator."""
         del node
         return spec.kernel or run_reference
+
+    def fuse(self, launches: Sequence[BoundLaunch], roots: Mapping[int, int], facts: FusionFacts) -> None:
+        """Host kernels stay one a node."""
 
     def capture_refusal(self, node: Node, spec: OpSpec) -> str:
         """The reference evaluator allocates as it likes, so only own kernels are recorded."""

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from vramscope.devices.base import FusionFacts
 from vramscope.graph.dtypes import ElementType, is_packed, numpy_dtype, tensor_bytes
 from vramscope.graph.expr import free_symbols
 from vramscope.graph.model import ABSENT, Array, Step
@@ -23,7 +24,9 @@ from vramscope.run.bodies import BodyRunner
 from vramscope.run.memory import SessionMemory, site
 
 if TYPE_CHECKING:
-    from vramscope.devices.base import Buffer
+    from collections.abc import Sequence
+
+    from vramscope.devices.base import BoundLaunch, Buffer
     from vramscope.plan.arena import ArenaPlan
     from vramscope.plan.index import PlanningIndex
     from vramscope.plan.sizes import Resolver
@@ -90,6 +93,8 @@ def bind_program(
     binder = _Binder(index, memory, resolver, program, prepared)
     steps = index.program.steps[index.program.constant_steps :]
     program.launches = tuple(launch for step in steps if (launch := binder.launch(step)) is not None)
+    facts = FusionFacts(frozenset(memory.weights), frozenset(index.program.outputs))
+    memory.device.fuse(cast("Sequence[BoundLaunch]", program.launches), index.root_of, facts)
     return program
 
 

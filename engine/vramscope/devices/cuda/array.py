@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from vramscope.graph.model import Array
 
@@ -139,3 +139,21 @@ def at_address(port: Port, address: int, size: int) -> DeviceArray:
 def on_device(value: object) -> DeviceArray | None:
     """``value`` where it is an array in device memory, else None."""
     return value if isinstance(value, DeviceArray) else None
+
+
+def need_device(value: object) -> DeviceArray:
+    """``value``, which must be an array in device memory.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if not isinstance(value, DeviceArray):
+        raise TypeError(f"not in device memory: {type(value).__name__}")
+    return value
+
+
+def contiguous_runs(array: DeviceArray) -> Iterator[tuple[Any, DeviceArray]]:
+    """The longest contiguous parts of an array: their index and themselves."""
+    split = next(axis for axis in range(array.ndim + 1) if array[(0,) * axis].contiguous)
+    for index in np.ndindex(*array.shape[:split]):
+        yield (*index, Ellipsis), array[index]

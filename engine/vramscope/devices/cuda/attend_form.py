@@ -18,6 +18,10 @@ TILE = 32
 """Query rows of one block of the tiled kernel."""
 MOST_WIDTH = 256
 """The widest head that the kernels hold in registers."""
+MOST_CLUSTER = 8
+"""Blocks of a cluster that every Hopper card runs."""
+CLUSTER_KEYS = 4096
+"""A larger cache is shared by more blocks than a cluster has."""
 MOST_ROWS = 8
 """Query heads of one block of the split kernel at most."""
 
@@ -200,10 +204,13 @@ class Attention:
         return head + self.lengths.pack() + self.rotary.pack() + reals
 
 
-def attend_source(dtype: DeviceArray, width: int, vector: int = 1, rows: int = 0) -> Source:
+def attend_source(
+    dtype: DeviceArray, width: int, vector: int = 1, rows: int = 0, *, cluster: bool = False
+) -> Source:
     """The attention kernels for one element type and head size.
 
-    With ``rows`` (query heads a block) and ``vector`` (elements a load) those for a single query row.
+    With ``rows`` (query heads a block) and ``vector`` (elements a load) those for a single query row; with
+    ``cluster`` in the form whose blocks join their shares themselves.
 
     Raises:
         NoKernelError: a type or a width that they do not have.
@@ -215,8 +222,14 @@ def attend_source(dtype: DeviceArray, width: int, vector: int = 1, rows: int = 0
         raise NoKernelError(f"a head of {width} elements is wider than {MOST_WIDTH}")
     side = min(32, 1 << (-(-width // vector) - 1).bit_length())
     names = (("T", kind), ("HEAD", width), ("VEC", vector), ("SIDE", side), ("ROWS", max(rows, 1)))
-    single = (("SPLIT", 1),) if rows else ()
+    warps = (("WARPS", split_warps(width, rows)),)
+    single = (*warps, ("SPLIT", 1), *((("CLUSTER", 1),) if cluster else ())) if rows else ()
     return source("attend", tuple((name, str(value)) for name, value in (*names, *single)))
+
+
+def split_warps(width: int, rows: int) -> int:
+    """Warps of one block of the split kernel: as many as shared memory holds partial results for."""
+    return 8 if width * rows <= 1024 else 4
 
 
 def load_width(attention: Attention) -> int:
@@ -226,6 +239,41 @@ def load_width(attention: Attention) -> int:
     for rows in (attention.keys, attention.values):
         sizes += [rows.address, *(stride * item for stride in rows.strides)]
     return max(1, gcd(*sizes) // item)
+
+
+NOTHING_FRESH = struct.pack("<3Q4qd", *(0,) * 7, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """The one new key and value of each head, appended by the attention kernel itself."""
+
+    keys: Rows
+    values: Rows
+    norm: DeviceArray | None
+    epsilon: float
+
+    def pack(self) -> bytes:
+        """As the kernel reads it."""
+        pointers = (self.keys.address, self.values.address, address(self.norm))
+        strides = (self.keys.batch, self.keys.head, self.values.batch, self.values.head)
+        return struct.pack("<3Q4qd", *pointers, *strides, self.epsilon)
+
+
+def cluster_splits(capacity: int) -> int:
+    """Blocks of one cluster for a cache of this capacity; 0 where a cluster is too small for it."""
+    return 0 if capacity > CLUSTER_KEYS else max(1, min(MOST_CLUSTER, -(-capacity // 128)))
+
+
+def decode_launch(attention: Attention, fresh: Fresh) -> Launch:
+    """Append and attend in one launch, for one query row: the blocks of a head form a cluster."""
+    rows = attention.group
+    vector = load_width(attention)
+    text = attend_source(attention.dtype, attention.width, vector, rows, cluster=True)
+    grid = (attention.splits, attention.kv_heads, attention.batch)
+    threads = (32 * split_warps(attention.width, rows), 1, 1)
+    arguments = (attention.pack(), fresh.pack())
+    return Launch(text, "attend_split", grid, threads, arguments, cluster=attention.splits)
 
 
 def attend_launches(attention: Attention) -> list[Launch]:
@@ -238,7 +286,8 @@ def attend_launches(attention: Attention) -> list[Launch]:
         text = attend_source(attention.dtype, attention.width, load_width(attention), rows)
         chunks = -(-attention.group // rows)
         grid = (attention.splits, attention.kv_heads * chunks, attention.batch)
-        found = [Launch(text, "attend_split", grid, (128, 1, 1), argument)]
+        block = (32 * split_warps(attention.width, rows), 1, 1)
+        found = [Launch(text, "attend_split", grid, block, (*argument, NOTHING_FRESH))]
         if attention.splits > 1:
             threads = min(256, max(32, -(-attention.width // 32) * 32))
             whole = (attention.heads, attention.batch, 1)

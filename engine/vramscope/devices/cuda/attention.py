@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -12,10 +12,12 @@ import numpy as np
 from vramscope.devices.cuda.attend_form import (
     FIXED,
     MASK_ROWS,
+    MOST_ROWS,
     SEQLENS,
     VALID_ROWS,
     Append,
     Attention,
+    Fresh,
     Lengths,
     Mask,
     Move,
@@ -23,6 +25,8 @@ from vramscope.devices.cuda.attend_form import (
     Rows,
     attend_launches,
     attend_source,
+    cluster_splits,
+    decode_launch,
     heads_of,
 )
 from vramscope.devices.cuda.launch import Launch, pointer
@@ -66,7 +70,6 @@ def _grouped(work: Work) -> list[Launch]:
     query = work.input(0)
     if work.has(3) and work.input(3).dtype != query.dtype:
         raise NoKernelError("its cache has another type than its query")
-    output = work.output(0, (form.batch, form.positions, form.heads * form.width))
     lengths = Lengths(
         SEQLENS,
         _int32(work, 5),
@@ -79,18 +82,43 @@ def _grouped(work: Work) -> list[Launch]:
     )
     parts = _grouped_parts(work, form)
     rotary = _grouped_rotary(work, form)
+    splits = cluster_splits(form.past) if _one_launch(work, form) else 0
+    if splits:
+        keys, values = (Rows.of(work.output(index)) for index in (1, 2))
+        fresh = Fresh(parts[1], parts[2], work.optional(15), _epsilon(work, "k_norm_epsilon"))
+        whole = _grouped_attention(work, form, (parts[0], keys, values), lengths, rotary)
+        return [decode_launch(replace(whole, splits=splits), fresh)]
     cache = _grouped_cache(work, form, lengths, (parts[1], parts[2], rotary))
     capacity = max(form.past, form.past + form.positions)
     splits = splits_of(capacity) if form.positions == 1 else 1
     rows = form.batch * form.heads
     size = partial_bytes(rows, splits, form.width)
-    attention = Attention(
-        query,
+    whole = _grouped_attention(work, form, (parts[0], cache.keys, cache.values), lengths, rotary)
+    partial = work.scratch(size, _window_bytes(work, form)) if size else 0
+    attention = replace(whole, splits=splits, partial=partial)
+    return [*cache.before, *attend_launches(attention), *cache.after]
+
+
+def _one_launch(work: Work, form: GroupedForm) -> bool:
+    """Whether append and attention of one new token can be one launch: the present is the past's buffer."""
+    if not (work.mirror.clusters and work.wants(1) and work.wants(2) and work.has(3)):
+        return False
+    shared = all(work.output(i).address == work.input(i + 2).address for i in (1, 2))
+    few = form.positions == 1 and form.heads // form.kv_heads <= MOST_ROWS
+    return shared and few and not form.sliding and not work.has(16)
+
+
+def _grouped_attention(
+    work: Work, form: GroupedForm, where: tuple[Rows, Rows, Rows], lengths: Lengths, rotary: Rotary
+) -> Attention:
+    output = work.output(0, (form.batch, form.positions, form.heads * form.width))
+    return Attention(
+        work.input(0),
         *(form.batch, form.positions, form.heads, form.kv_heads, form.width),
-        *(parts[0], cache.keys, cache.values, Rows.of(heads_of(output, form.heads))),
+        *(*where, Rows.of(heads_of(output, form.heads))),
         lengths,
         rotary,
-        mask=_bias(work, 10, query),
+        mask=_bias(work, 10, work.input(0)),
         sink=work.optional(11),
         smooth=not work.has(11) and work.node.integer("smooth_softmax", -1) == 1,
         norm=work.optional(14),
@@ -99,10 +127,7 @@ def _grouped(work: Work) -> list[Launch]:
         scale=attention_scale(work.node, form.width),
         softcap=work.node.number("softcap", 0.0),
         epsilon=_epsilon(work, "q_norm_epsilon"),
-        splits=splits,
-        partial=work.scratch(size, _window_bytes(work, form)) if size else 0,
     )
-    return [*cache.before, *attend_launches(attention), *cache.after]
 
 
 def _int32(work: Work, index: int) -> DeviceArray:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from vramscope.devices.base import Buffer
-from vramscope.devices.cuda.array import DeviceArray, at_address
+from vramscope.devices.cuda.array import DeviceArray, at_address, contiguous_runs, need_device
 from vramscope.devices.cuda.fallback import run_on_host
+from vramscope.devices.cuda.fuse import Program, find_groups, norm_of_sum, unread_positions
 from vramscope.devices.cuda.layout import copy_launches
 from vramscope.devices.cuda.platform import Platform, open_platform
 from vramscope.devices.cuda.stepping import advance_launch, choose_launches
@@ -23,13 +24,15 @@ from vramscope.errors import (
     UnsupportedOperatorError,
     VramscopeError,
 )
+from vramscope.ops.table import spec_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from vramscope.devices.base import Action, FeedWrite, Replay
+    from vramscope.devices.base import Action, BoundLaunch, FeedWrite, FusionFacts, Replay
     from vramscope.devices.cuda.launch import Launch
+    from vramscope.devices.cuda.platform import Issue
     from vramscope.devices.cuda.work import Builder
     from vramscope.devices.ledger import Site
     from vramscope.graph.model import Array, Node
@@ -47,25 +50,16 @@ class _Prepared:
     """A node's launches at these inputs; ``refusal`` says why there are none."""
 
     inputs: tuple[Tensor | None, ...]
-    launches: tuple[Callable[[], None], ...]
+    launches: tuple[Issue, ...]
     refusal: str = ""
+
+
+def _nothing(_call: Call) -> None:
+    """The node's work is done by another launch."""
 
 
 def _no_kernel(_work: Work) -> Sequence[Launch]:
     raise NoKernelError("it has no CUDA kernel")
-
-
-def _device_array(value: object) -> DeviceArray:
-    if not isinstance(value, DeviceArray):
-        raise TypeError(f"not in device memory: {type(value).__name__}")
-    return value
-
-
-def _runs(array: DeviceArray) -> Iterator[tuple[Any, DeviceArray]]:
-    """The longest contiguous parts of an array: their index and themselves."""
-    split = next(axis for axis in range(array.ndim + 1) if array[(0,) * axis].contiguous)
-    for index in np.ndindex(*array.shape[:split]):
-        yield (*index, Ellipsis), array[index]
 
 
 class CudaDevice:
@@ -91,7 +85,13 @@ class CudaDevice:
         self._constants: dict[int, Array] = {}
         self._refusals: dict[int, str] = {}
         self._capturing = ""
-        self.recorded_launches = 0
+        self.recorded: list[Issue] = []
+        self.fusing = True
+
+    @property
+    def clusters(self) -> bool:
+        """Whether the card has clusters, and lets a kernel begin while the one before it ends."""
+        return self._platform.hopper
 
     @property
     def stream(self) -> Any:  # noqa: ANN401 - CuPy has no types
@@ -166,10 +166,47 @@ class CudaDevice:
                 self._run_on_host(node, spec, call, memo.refusal)
             for launch in memo.launches:
                 launch()
-            if self._capturing:
-                self.recorded_launches += len(memo.launches)
+            self._note(*memo.launches)
 
         return run
+
+    def fuse(self, launches: Sequence[BoundLaunch], roots: Mapping[int, int], facts: FusionFacts) -> None:
+        """Norms, products of few rows, biases, residuals and gated activations become one launch each."""
+        if not self.fusing:
+            return
+        program = Program(launches, roots, facts)
+        for position in unread_positions(program, self._builds):
+            launches[position].kernel = _nothing
+        plan = find_groups(program)
+        for group in plan.groups:
+            issue = self._bind(group.fused.launch())
+            for position in group.members:
+                launches[position].kernel = _nothing
+            launches[group.at].kernel = self._fused(issue, launches[group.at], plan.sums.get(group.at))
+
+    def _builds(self, call: Call) -> bool:
+        """Whether a call's kernels can be made; what they are is thrown away."""
+        try:
+            BUILDERS[call.node.domain, call.node.operator](Work(call, self))
+        except NoKernelError:
+            return False
+        return True
+
+    def _fused(self, issue: Issue, launch: BoundLaunch, total: DeviceArray | None) -> Kernel:
+        rest = None if total is None else norm_of_sum(launch.call, total)
+        behind = None if rest is None else self.kernel(rest.node, spec_for(rest.node))
+
+        def run(_call: Call) -> None:
+            issue()
+            self._note(issue)
+            if rest is not None and behind is not None:
+                behind(rest)
+
+        return run
+
+    def _note(self, *issues: Issue) -> None:
+        if self._capturing:
+            self.recorded.extend(issues)
 
     def _prepare(self, builder: Builder, node: Node, call: Call) -> _Prepared:
         work = Work(call, self)
@@ -182,8 +219,12 @@ class CudaDevice:
         call.memo = None if work.volatile else made
         return made
 
-    def _bind(self, launch: Launch) -> Callable[[], None]:
-        return self._platform.loader.bind(launch, self._stream.ptr)
+    def issue(self, launch: Launch) -> None:
+        """Launches once."""
+        self._bind(launch)()
+
+    def _bind(self, launch: Launch) -> Issue:
+        return self._platform.loader.bind(launch, self._stream.ptr, overlap=self.clusters)
 
     def _run_on_host(self, node: Node, spec: OpSpec, call: Call, why: str) -> None:
         if self._capturing:
@@ -207,7 +248,7 @@ class CudaDevice:
 
     def upload(self, target: Array, source: Array) -> None:
         """Copies a host array into device memory; small constants are remembered."""
-        into = _device_array(target)
+        into = need_device(target)
         values = np.asarray(source)
         if values.shape != into.shape:
             values = values.reshape(into.shape)
@@ -222,7 +263,7 @@ class CudaDevice:
 
     def download(self, source: Array) -> Array:
         """A host copy."""
-        return self.read(_device_array(source))
+        return self.read(need_device(source))
 
     def constant(self, value: DeviceArray) -> Array | None:
         """The host copy of a small constant."""
@@ -243,7 +284,7 @@ class CudaDevice:
         """A host copy; waits for the stream."""
         found = np.empty(source.shape, source.dtype)
         if source.size:
-            for where, device in _runs(source):
+            for where, device in contiguous_runs(source):
                 host = found[where]
                 self._copy(host.ctypes.data, device.address, device.nbytes, self._runtime.memcpyDeviceToHost)
         self._stream.synchronize()
@@ -253,7 +294,7 @@ class CudaDevice:
         """Copies host elements of the same shape and type; waits until they are read."""
         if not target.size:
             return
-        for where, device in _runs(target):
+        for where, device in contiguous_runs(target):
             host = np.ascontiguousarray(source[where])
             self._copy(device.address, host.ctypes.data, device.nbytes, self._runtime.memcpyHostToDevice)
             self._stream.synchronize()
@@ -268,23 +309,25 @@ class CudaDevice:
 
     def copy(self, target: Array, source: Array) -> None:
         """Copies within the device; shapes are equal, types may differ."""
-        for launch in copy_launches(_device_array(source), _device_array(target)):
+        for launch in copy_launches(need_device(source), need_device(target)):
             self._bind(launch)()
 
     def feed_action(self, writes: Sequence[FeedWrite]) -> Callable[[], None]:
         """One kernel that moves every feed on by one token."""
-        return self._bind(advance_launch(writes))
+        return self._noted([self._bind(advance_launch(writes))])
 
     def choose_action(self, logits: Array, token: Array, length: Array) -> Callable[[], None]:
         """Kernels that write the likeliest token of every row and add 1 to every length."""
-        parts = [_device_array(item) for item in (logits, token, length)]
-        bound = [self._bind(item) for item in choose_launches(*parts)]
+        parts = [need_device(item) for item in (logits, token, length)]
+        return self._noted([self._bind(item) for item in choose_launches(*parts, clusters=self.clusters)])
 
-        def choose() -> None:
-            for issue in bound:
+    def _noted(self, issues: Sequence[Issue]) -> Callable[[], None]:
+        def issue_all() -> None:
+            for issue in issues:
                 issue()
+            self._note(*issues)
 
-        return choose
+        return issue_all
 
     def running(self) -> AbstractContextManager[None]:
         """Nothing to hold: every launch names its stream."""
@@ -297,7 +340,7 @@ class CudaDevice:
             RecordingError: an action failed, allocated, or read on the host.
         """
         self._stream.synchronize()
-        self.recorded_launches = 0
+        self.recorded.clear()
         with self._ledger.sealed("the recording of a graph"), self._capture() as finish:
             for position, (name, action) in enumerate(actions):
                 self._capturing = name

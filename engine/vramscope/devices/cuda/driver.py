@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from functools import partial
 from typing import TYPE_CHECKING
 
 from vramscope.devices.cuda.compiler import cache_folder, compiled
@@ -42,6 +43,29 @@ class _Config(ctypes.Structure):
     )
 
 
+class BoundIssue:
+    """A launch with its packed arguments, which stay where the driver reads them."""
+
+    __slots__ = ("_call", "_kept", "_loader", "launch")
+
+    def __init__(self, launch: Launch, call: Callable[[], int], loader: KernelLoader, kept: object) -> None:
+        """``call`` issues it and answers the driver's code; ``kept`` lives as long."""
+        self.launch = launch
+        self._call = call
+        self._loader = loader
+        self._kept = kept
+
+    def __call__(self) -> None:
+        """Issues it.
+
+        Raises:
+            VramscopeError: the driver refuses.
+        """
+        code = self._call()
+        if code:
+            raise self._loader.failure(f"launching {self.launch.function}", code)
+
+
 class KernelLoader:
     """Functions of compiled sources, loaded into the current context when first asked for."""
 
@@ -55,7 +79,7 @@ class KernelLoader:
         self._functions: dict[tuple[str, str], ctypes.c_void_p] = {}
         self._shared: dict[tuple[str, str], int] = {}
 
-    def bind(self, launch: Launch, stream: int, *, overlap: bool = False) -> Callable[[], None]:
+    def bind(self, launch: Launch, stream: int, *, overlap: bool = False) -> BoundIssue:
         """The launch ready to be issued any number of times.
 
         Args:
@@ -74,14 +98,8 @@ class KernelLoader:
         config = _config(launch, stream, attributes, overlap=overlap)
         address, parameters = ctypes.addressof(config), ctypes.addressof(pointers)
         library_call, handle = self._library.cuLaunchKernelEx, function.value
-        keep = (held, pointers, attributes, config)
-
-        def issue(_keep: object = keep) -> None:
-            code = library_call(address, handle, parameters, None)
-            if code:
-                raise self._failure(f"launching {launch.function}", code)
-
-        return issue
+        issue = partial(library_call, address, handle, parameters, None)
+        return BoundIssue(launch, issue, self, (held, pointers, attributes, config))
 
     def _function(self, source: Source, name: str) -> ctypes.c_void_p:
         key = (source.text, name)
@@ -91,7 +109,7 @@ class KernelLoader:
             module = self._module(source)
             code = self._library.cuModuleGetFunction(ctypes.byref(found), module, name.encode())
             if code:
-                raise self._failure(f"kernel {name} of {source.name}", code)
+                raise self.failure(f"kernel {name} of {source.name}", code)
             self._functions[key] = found
         return found
 
@@ -102,7 +120,7 @@ class KernelLoader:
             image = compiled(source, self._architecture, self._folder)
             code = self._library.cuModuleLoadData(ctypes.byref(found), image)
             if code:
-                raise self._failure(f"loading {source.name}", code)
+                raise self.failure(f"loading {source.name}", code)
             self._modules[source.text] = found
         return found
 
@@ -112,10 +130,11 @@ class KernelLoader:
             return
         code = self._library.cuFuncSetAttribute(function, DYNAMIC_SHARED_ATTRIBUTE, launch.shared)
         if code:
-            raise self._failure(f"{launch.shared:,} bytes of shared memory for {launch.function}", code)
+            raise self.failure(f"{launch.shared:,} bytes of shared memory for {launch.function}", code)
         self._shared[key] = launch.shared
 
-    def _failure(self, what: str, code: int) -> VramscopeError:
+    def failure(self, what: str, code: int) -> VramscopeError:
+        """The driver's refusal in words."""
         text = ctypes.c_char_p()
         self._library.cuGetErrorString(code, ctypes.byref(text))
         reason = text.value.decode(errors="replace") if text.value else "unknown error"

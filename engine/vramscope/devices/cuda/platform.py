@@ -9,15 +9,22 @@ from vramscope.devices.cuda.driver import KernelLoader
 from vramscope.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from vramscope.devices.cuda.launch import Launch
+
+
+class Issue(Protocol):
+    """A launch that is ready: a call issues it once more."""
+
+    launch: Launch
+
+    def __call__(self) -> None:
+        """Issues it."""
 
 
 class Loader(Protocol):
     """Makes launches ready."""
 
-    def bind(self, launch: Launch, stream: int, *, overlap: bool = False) -> Callable[[], None]:
+    def bind(self, launch: Launch, stream: int, *, overlap: bool = False) -> Issue:
         """The launch as a call that issues it on the stream."""
 
     def close(self) -> None:
@@ -26,11 +33,15 @@ class Loader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """One GPU's runtime (CuPy's ``cupy.cuda.runtime``), a stream of ours, and the loader of kernels."""
+    """One GPU's runtime (CuPy's ``cupy.cuda.runtime``), a stream of ours, and the loader of kernels.
+
+    ``hopper``: the card has clusters and programmatic dependent launch (compute capability 9.0 and up).
+    """
 
     runtime: Any
     stream: Any
     loader: Loader
+    hopper: bool = False
 
 
 def open_platform(index: int) -> Platform:
@@ -54,5 +65,5 @@ def open_platform(index: int) -> Platform:
         raise InputError(f"cuda:{index}", f"the driver finds {count} GPUs", "See vramscope doctor")
     runtime.setDevice(index)
     stream = cupy.cuda.Stream(non_blocking=True)
-    loader = KernelLoader(f"sm_{cupy.cuda.Device(index).compute_capability}")
-    return Platform(runtime, stream, loader)
+    capability = cupy.cuda.Device(index).compute_capability
+    return Platform(runtime, stream, KernelLoader(f"sm_{capability}"), int(capability) >= 90)

@@ -219,6 +219,7 @@ __device__ __forceinline__ A value(Fold f, const {kind}* x, i64 base, i64 n) {{
   return {before};
 }}
 extern "C" __global__ void fold(Fold f, const {kind}* x, {target}* out) {{
+  BEGIN();
   __shared__ A room[256];
   i64 at = 0, n = blockIdx.x;
 {_walk("o", ranks[0])}

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MOST_FEEDS = 8
 CHOOSING_THREADS = 1024
+CHOOSING_BLOCKS = 8
+"""Blocks that share one row of logits."""
 
 _TYPES = {np.dtype(np.int64): 0, np.dtype(np.int32): 1, np.dtype(np.bool_): 2, np.dtype(np.float32): 3}
 _KINDS = {"copy": 0, "mark": 1, "fill": 2}
@@ -53,11 +55,18 @@ def _packed(write: FeedWrite) -> bytes:
     return struct.pack("<QQ4q", target.address, origin, write.offset, step, _KINDS[write.kind], known)
 
 
-def choose_launches(logits: DeviceArray, token: DeviceArray, length: DeviceArray) -> list[Launch]:
-    """Argmax of every row of [batch, vocabulary] into ``token``, and 1 added to ``length``."""
+def choose_launches(
+    logits: DeviceArray, token: DeviceArray, length: DeviceArray, *, clusters: bool
+) -> list[Launch]:
+    """Argmax of every row of [batch, vocabulary] into ``token``, and 1 added to ``length``.
+
+    With ``clusters`` several blocks share a row.
+    """
     kind = type_name(logits.dtype)
     if kind not in ("float", "f16", "bf16") or logits.steps[1] != 1:
         raise UnsupportedOperatorError("choosing a token", f"logits of {logits.dtype} or strided ones")
-    arguments = (pointer(logits), i64(logits.steps[0]), i64(logits.shape[1]), pointer(token), pointer(length))
-    grid = (logits.shape[0], 1, 1)
-    return [Launch(source("stepping"), f"choose_{kind}", grid, (CHOOSING_THREADS, 1, 1), arguments)]
+    parts = CHOOSING_BLOCKS if clusters and logits.shape[1] >= CHOOSING_BLOCKS * CHOOSING_THREADS else 1
+    numbers = (i64(logits.steps[0]), i64(logits.shape[1]), i64(parts))
+    arguments = (pointer(logits), *numbers, pointer(token), pointer(length))
+    grid, block = (logits.shape[0] * parts, 1, 1), (CHOOSING_THREADS, 1, 1)
+    return [Launch(source("stepping"), f"choose_{kind}", grid, block, arguments, cluster=parts)]

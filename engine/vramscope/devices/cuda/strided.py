@@ -117,7 +117,9 @@ def _text(expression: str, names: Sequence[str], rank: int) -> str:
     parameters = ", ".join(f"const {kind}* p{i}" for i, kind in enumerate(names[:-1]))
     lines = [f"struct Axes {{ i64 count;{extents}{strides} }};"]
     comma = ", " if parameters else ""
-    lines.append(f'extern "C" __global__ void each(Axes axes, {parameters}{comma}{names[-1]}* out) {{')
+    lines.append(
+        f'extern "C" __global__ void each(Axes axes, {parameters}{comma}{names[-1]}* out) {{ BEGIN();'
+    )
     lines.append("  for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < axes.count;")
     lines.append("       i += gridDim.x * (i64)blockDim.x) {")
     lines.append(f"    i64 at[{count}] = {{}}; i64 rest = i;")

@@ -34,6 +34,10 @@ class NoKernelError(Exception):
 class Mirror(Protocol):
     """Host copies of small constants that live on the device."""
 
+    @property
+    def clusters(self) -> bool:
+        """Whether the card runs clusters of blocks."""
+
     def constant(self, value: DeviceArray) -> Array | None:
         """The constant at this address; None when it is none, or too large to be kept."""
 

@@ -79,9 +79,13 @@ __device__ __forceinline__ void visible(const Attend& a, const Extent& e, i64 po
 __device__ __forceinline__ float rescale(float m, float most) { return m == -INFINITE ? 0.f : expf(m - most); }
 
 #ifdef SPLIT
-// grid (splits, kv heads × chunks of the group, batch), 128 threads: one query position, a share of its keys.
-extern "C" __global__ __launch_bounds__(128) void attend_split(Attend a) {
-  constexpr int WIDTH = PARTS * VEC, SUBS = 32 / SIDE, WARPS = 4;
+// grid (splits, kv heads × chunks of the group, batch), 32 · WARPS threads: one query position, a share of its keys.
+// As a cluster along x the blocks join their shares in each other's shared memory, and the block whose share holds
+// the newest key appends it first.
+struct Fresh { const T* k; const T* v; const T* norm; i64 k_b, k_h, v_b, v_h; double epsilon; };
+
+extern "C" __global__ __launch_bounds__(32 * WARPS) void attend_split(Attend a, Fresh n) { BEGIN();
+  constexpr int WIDTH = PARTS * VEC, SUBS = 32 / SIDE;
   __shared__ float queries[ROWS][PARTS * VEC * SIDE];
   __shared__ float most[WARPS][ROWS], sums[WARPS][ROWS], values[WARPS][ROWS][HEAD];
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32, sub = lane / SIDE, part = lane % SIDE;
@@ -101,6 +105,22 @@ extern "C" __global__ __launch_bounds__(128) void attend_split(Attend a) {
   if (e.count < 1) high = low;
   i64 share = high > low ? (high - low + a.splits - 1) / a.splits : 0;
   i64 begin = low + blockIdx.x * share, end = begin + share < high ? begin + share : high;
+#ifdef CLUSTER
+  __shared__ float block_most[ROWS], block_sums[ROWS], block_values[ROWS][HEAD], fresh[HEAD];
+  i64 row = e.total - 1;
+  if (e.count == 1 && row >= 0 && ((begin <= row && row < end) || (row >= high && blockIdx.x == 0))) {
+    if (warp == 0) {
+      prepare(fresh, n.k + b * n.k_b + kv * n.k_h, position, a.rotary, n.norm, (float)n.epsilon, 1.f);
+      T* to = (T*)a.k + b * a.k_b + kv * a.k_h + row * a.k_s;
+      for (int i = lane; i < HEAD; i += 32) to[i] = To<T>::from(fresh[i]);
+    } else if (warp == 1) {
+      const T* from = n.v + b * n.v_b + kv * n.v_h;
+      T* to = (T*)a.v + b * a.v_b + kv * a.v_h + row * a.v_s;
+      for (int i = lane; i < HEAD; i += 32) to[i] = from[i];
+    }
+  }
+  __syncthreads();
+#endif
   float q[ROWS][WIDTH], acc[ROWS][WIDTH], m[ROWS], l[ROWS];
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
@@ -156,12 +176,34 @@ extern "C" __global__ __launch_bounds__(128) void attend_split(Attend a) {
     }
   }
   __syncthreads();
-  for (int i = threadIdx.x; i < ROWS * HEAD; i += 128) {
+  for (int i = threadIdx.x; i < ROWS * HEAD; i += 32 * WARPS) {
     int r = i / HEAD, d = i % HEAD;
     if (r >= heads) continue;
-    float top = fmaxf(fmaxf(most[0][r], most[1][r]), fmaxf(most[2][r], most[3][r])), total = 0.f, v = 0.f;
+    float top = -INFINITE, total = 0.f, v = 0.f;
+#pragma unroll
+    for (int w = 0; w < WARPS; w++) top = fmaxf(top, most[w][r]);
 #pragma unroll
     for (int w = 0; w < WARPS; w++) { float f = rescale(most[w][r], top); total += sums[w][r] * f; v += values[w][r][d] * f; }
+#ifdef CLUSTER
+    block_values[r][d] = v;
+    if (d == 0) { block_most[r] = top; block_sums[r] = total; }
+  }
+  CLUSTER_SYNC();
+  for (int i = blockIdx.x * 32 * WARPS + threadIdx.x; i < ROWS * HEAD; i += 32 * WARPS * (int)a.splits) {
+    int r = i / HEAD, d = i % HEAD;
+    if (r >= heads) continue;
+    float top = -INFINITE, total = 0.f, v = 0.f;
+    for (int c = 0; c < a.splits; c++) top = fmaxf(top, remote(&block_most[r], c));
+    for (int c = 0; c < a.splits; c++) {
+      float f = rescale(remote(&block_most[r], c), top);
+      total += remote(&block_sums[r], c) * f; v += remote(&block_values[r][d], c) * f;
+    }
+    i64 h = head0 + r;
+    if (a.sink_zero) total += expf(0.f - top); else if (a.sink) total += expf(wide(a.sink[h]) - top);
+    a.out[b * a.o_b + h * a.o_h + d] = To<T>::from(top == -INFINITE ? 0.f : v / total);
+  }
+  CLUSTER_SYNC();
+#else
     i64 h = head0 + r;
     if (a.splits == 1) {
       if (a.sink_zero) total += expf(0.f - top); else if (a.sink) total += expf(wide(a.sink[h]) - top);
@@ -172,10 +214,12 @@ extern "C" __global__ __launch_bounds__(128) void attend_split(Attend a) {
       if (d == 0) { to[0] = top; to[1] = total; }
     }
   }
+#endif
 }
 
+#ifndef CLUSTER
 // grid (heads, batch): joins the shares of one row.
-extern "C" __global__ void combine(Attend a) {
+extern "C" __global__ void combine(Attend a) { BEGIN();
   i64 h = blockIdx.x, b = blockIdx.y;
   const float* from = a.partial + (b * a.heads + h) * a.splits * (HEAD + 2);
   float top = -INFINITE, total = 0.f;
@@ -189,6 +233,7 @@ extern "C" __global__ void combine(Attend a) {
   }
 }
 
+#endif
 #else
 struct Append {
   const T* k; const T* v; T* keys; T* values; const T* norm;
@@ -197,7 +242,7 @@ struct Append {
 };
 
 // grid (positions, kv heads, batch), one warp: a new key (normed, rotated) and value into their cache rows.
-extern "C" __global__ void append(Append a) {
+extern "C" __global__ void append(Append a) { BEGIN();
   __shared__ float row[HEAD];
   i64 s = blockIdx.x, h = blockIdx.y, b = blockIdx.z;
   Extent e = extent_of(a.lengths, b);
@@ -214,7 +259,7 @@ extern "C" __global__ void append(Append a) {
 struct Move { const T* from; T* to; i64 from_b, from_h, from_s, to_b, to_h, to_s, rows, clear; Lengths lengths; };
 
 // Held rows of the past to the head of another buffer; with `clear` the rows behind the step's are zeroed.
-extern "C" __global__ void copy_held(Move m) {
+extern "C" __global__ void copy_held(Move m) { BEGIN();
   Extent e = extent_of(m.lengths, blockIdx.z);
   const T* from = m.from + blockIdx.z * m.from_b + blockIdx.y * m.from_h;
   T* to = m.to + blockIdx.z * m.to_b + blockIdx.y * m.to_h;
@@ -225,7 +270,7 @@ extern "C" __global__ void copy_held(Move m) {
 }
 
 // The newest rows of a window, joined in `from`, back to the head of the cache.
-extern "C" __global__ void settle(Move m) {
+extern "C" __global__ void settle(Move m) { BEGIN();
   Extent e = extent_of(m.lengths, blockIdx.z);
   i64 kept = kept_rows(e.total, m.lengths.capacity, m.lengths.window), first = e.held + e.count - kept;
   const T* from = m.from + blockIdx.z * m.from_b + blockIdx.y * m.from_h;
@@ -237,7 +282,7 @@ extern "C" __global__ void settle(Move m) {
 }
 
 // grid (tiles of 32 queries, heads, batch), 128 threads; four threads share a query row.
-extern "C" __global__ __launch_bounds__(128) void attend_tiled(Attend a) {
+extern "C" __global__ __launch_bounds__(128) void attend_tiled(Attend a) { BEGIN();
   constexpr int TILE = 32, MINE = (HEAD + 3) / 4;
   extern __shared__ float room[];
   float* queries = room;                       // [TILE][HEAD + 1]
@@ -321,7 +366,7 @@ extern "C" __global__ __launch_bounds__(128) void attend_tiled(Attend a) {
 struct Mask { i64 heads, rows, width, m_b, m_h, m_s, m_k, kind; double limit; };
 
 // grid (batch): 1 + the last key that any row sees.
-extern "C" __global__ void valid_lengths(Mask m, const void* mask, i32* lengths) {
+extern "C" __global__ void valid_lengths(Mask m, const void* mask, i32* lengths) { BEGIN();
   __shared__ int found;
   if (threadIdx.x == 0) found = 0;
   __syncthreads();
@@ -340,7 +385,7 @@ extern "C" __global__ void valid_lengths(Mask m, const void* mask, i32* lengths)
 struct Rotate { i64 batch, heads, positions, width, x_b, x_h, x_s, y_b, y_h, y_s, half, interleaved, table, c_b, position_kind; };
 
 // RotaryEmbedding alone: position_kind 0: the table is gathered already, 1: [B, S], 2: one offset.
-extern "C" __global__ void rotary(Rotate r, const T* x, const T* cos, const T* sin, const i64* positions, T* y) {
+extern "C" __global__ void rotary(Rotate r, const T* x, const T* cos, const T* sin, const i64* positions, T* y) { BEGIN();
   i64 pairs = r.width / 2, total = r.batch * r.heads * r.positions * pairs;
   for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < total; i += gridDim.x * (i64)blockDim.x) {
     i64 n = i % pairs, rest = i / pairs, h = rest % r.heads, s = rest / r.heads % r.positions, b = rest / r.heads / r.positions;

@@ -71,3 +71,31 @@ template <int N, class T> __device__ __forceinline__ void load_wide(const T* p, 
 #pragma unroll
   for (int i = 0; i < N; i++) out[i] = wide(pack.v[i]);
 }
+
+// Programmatic dependent launch: the next kernel may be set up while this one runs; WAIT returns once all that
+// ran before has ended and its writes can be seen. BEGIN does both at a kernel's entry.
+#if __CUDA_ARCH__ >= 900
+#define RELEASE() asm volatile("griddepcontrol.launch_dependents;")
+#define WAIT() asm volatile("griddepcontrol.wait;" ::: "memory")
+#else
+#define RELEASE()
+#define WAIT()
+#endif
+#define BEGIN() do { RELEASE(); WAIT(); } while (0)
+
+// Shared memory of another block of the cluster, 32 bits at a time.
+__device__ __forceinline__ u32 remote_bits(const void* p, int rank) {
+  u32 v = 0;
+#if __CUDA_ARCH__ >= 900
+  u32 at = (u32)__cvta_generic_to_shared(p), there;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(rank));
+  asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(v) : "r"(there) : "memory");
+#endif
+  return v;
+}
+__device__ __forceinline__ float remote(const float* p, int rank) { return __uint_as_float(remote_bits(p, rank)); }
+#if __CUDA_ARCH__ >= 900
+#define CLUSTER_SYNC() asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory")
+#else
+#define CLUSTER_SYNC()
+#endif

@@ -25,7 +25,7 @@ __device__ void gather_rows(const Table& t, const u8* data, const I* index, cons
   }
 }
 #define ROWS_OF(BITS, SIGNED, NAME, I) extern "C" __global__ void gather_##NAME##_##I(Table t, const u8* d, const I* x, \
-  const S* s, const u8* z, S* o) { gather_rows<BITS, SIGNED, I>(t, d, x, s, z, o); }
+  const S* s, const u8* z, S* o) { BEGIN(); gather_rows<BITS, SIGNED, I>(t, d, x, s, z, o); }
 #define ROWS_BOTH(BITS, SIGNED, NAME) ROWS_OF(BITS, SIGNED, NAME, i32) ROWS_OF(BITS, SIGNED, NAME, i64)
 ROWS_BOTH(2, false, u2) ROWS_BOTH(4, false, u4) ROWS_BOTH(8, false, u8) ROWS_BOTH(4, true, i4) ROWS_BOTH(8, true, i8)
 
@@ -41,5 +41,5 @@ __device__ void dequantize(const Linear& l, const u8* data, const S* scales, con
   }
 }
 #define LINEAR(BITS, SIGNED, NAME) extern "C" __global__ void dequantize_##NAME(Linear l, const u8* d, const S* s, \
-  const u8* z, S* o) { dequantize<BITS, SIGNED>(l, d, s, z, o); }
+  const u8* z, S* o) { BEGIN(); dequantize<BITS, SIGNED>(l, d, s, z, o); }
 LINEAR(2, false, u2) LINEAR(4, false, u4) LINEAR(8, false, u8) LINEAR(2, true, i2) LINEAR(4, true, i4) LINEAR(8, true, i8)

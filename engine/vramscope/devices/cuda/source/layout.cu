@@ -1,7 +1,7 @@
 // Kernels that move elements: Shape, Gather, GatherND, Range, TensorScatter, Slice with bounds on the device.
 struct Numbers { i64 v[8]; };
 
-extern "C" __global__ void write_numbers(Numbers numbers, int count, i64* out) {
+extern "C" __global__ void write_numbers(Numbers numbers, int count, i64* out) { BEGIN();
   if (threadIdx.x < count) out[threadIdx.x] = numbers.v[threadIdx.x];
 }
 
@@ -19,7 +19,7 @@ template <class U, class I> __device__ void gather(const GatherShape& g, const U
   }
 }
 typedef Pack<u32, 4> u128;
-#define GATHER(U, I) extern "C" __global__ void gather_##U##_##I(GatherShape g, const U* d, const I* x, U* o) { gather(g, d, x, o); }
+#define GATHER(U, I) extern "C" __global__ void gather_##U##_##I(GatherShape g, const U* d, const I* x, U* o) { BEGIN(); gather(g, d, x, o); }
 GATHER(u8, i32) GATHER(u16, i32) GATHER(u32, i32) GATHER(u64, i32) GATHER(u128, i32)
 GATHER(u8, i64) GATHER(u16, i64) GATHER(u32, i64) GATHER(u64, i64) GATHER(u128, i64)
 
@@ -42,10 +42,10 @@ template <class U> __device__ void gather_nd(const GatherNd& g, const U* data, c
     out[i] = value;
   }
 }
-#define GATHER_ND(U) extern "C" __global__ void gather_nd_##U(GatherNd g, const U* d, const i64* x, U* o) { gather_nd(g, d, x, o); }
+#define GATHER_ND(U) extern "C" __global__ void gather_nd_##U(GatherNd g, const U* d, const i64* x, U* o) { BEGIN(); gather_nd(g, d, x, o); }
 GATHER_ND(u8) GATHER_ND(u16) GATHER_ND(u32) GATHER_ND(u64)
 
-#define RANGE(T) extern "C" __global__ void range_##T(const T* start, const T* delta, T* out, i64 count) { \
+#define RANGE(T) extern "C" __global__ void range_##T(const T* start, const T* delta, T* out, i64 count) { BEGIN(); \
   for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < count; i += gridDim.x * (i64)blockDim.x) \
     out[i] = *start + (T)i * *delta; }
 RANGE(i64) RANGE(i32) RANGE(float) RANGE(double)
@@ -62,7 +62,7 @@ template <class U> __device__ void scatter_rows(const ScatterRows& s, const U* u
     if (to >= 0 && to < s.rows) out[(lead * s.rows + to) * s.inner + inner] = update[i];
   }
 }
-#define SCATTER(U) extern "C" __global__ void scatter_rows_##U(ScatterRows s, const U* u, const i64* w, U* o) { scatter_rows(s, u, w, o); }
+#define SCATTER(U) extern "C" __global__ void scatter_rows_##U(ScatterRows s, const U* u, const i64* w, U* o) { BEGIN(); scatter_rows(s, u, w, o); }
 SCATTER(u8) SCATTER(u16) SCATTER(u32) SCATTER(u64) SCATTER(u128)
 
 // Slice whose starts and steps lie on the device, one number an axis in `axes` order.
@@ -84,5 +84,5 @@ template <class U> __device__ void slice(const SliceShape& s, const U* data, con
     out[i] = data[at];
   }
 }
-#define SLICE(U) extern "C" __global__ void slice_##U(SliceShape s, const U* d, const i64* b, const i64* t, U* o, i64 n) { slice(s, d, b, t, o, n); }
+#define SLICE(U) extern "C" __global__ void slice_##U(SliceShape s, const U* d, const i64* b, const i64* t, U* o, i64 n) { BEGIN(); slice(s, d, b, t, o, n); }
 SLICE(u8) SLICE(u16) SLICE(u32) SLICE(u64)

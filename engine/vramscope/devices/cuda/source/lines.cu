@@ -28,9 +28,9 @@ template <class T> __device__ void softmax(const Lines& l, const T* x, T* y) {
     y[base + i * l.step] = To<T>::from(l.logarithm ? v - logf(total) : expf(v) / total);
   }
 }
-extern "C" __global__ void softmax_float(Lines l, const float* x, float* y) { softmax(l, x, y); }
-extern "C" __global__ void softmax_f16(Lines l, const f16* x, f16* y) { softmax(l, x, y); }
-extern "C" __global__ void softmax_bf16(Lines l, const bf16* x, bf16* y) { softmax(l, x, y); }
+extern "C" __global__ void softmax_float(Lines l, const float* x, float* y) { BEGIN(); softmax(l, x, y); }
+extern "C" __global__ void softmax_f16(Lines l, const f16* x, f16* y) { BEGIN(); softmax(l, x, y); }
+extern "C" __global__ void softmax_bf16(Lines l, const bf16* x, bf16* y) { BEGIN(); softmax(l, x, y); }
 
 // A running sum along a line; reverse walks from the end, exclusive leaves the own element out.
 struct Running { i64 lines, width, inner, reverse, exclusive; };
@@ -45,5 +45,5 @@ template <class T> __device__ void cumulate(const Running& r, const T* x, T* y) 
     }
   }
 }
-#define CUMULATE(T) extern "C" __global__ void cumulate_##T(Running r, const T* x, T* y) { cumulate(r, x, y); }
+#define CUMULATE(T) extern "C" __global__ void cumulate_##T(Running r, const T* x, T* y) { BEGIN(); cumulate(r, x, y); }
 CUMULATE(float) CUMULATE(f16) CUMULATE(bf16) CUMULATE(i32) CUMULATE(i64) CUMULATE(double)

@@ -18,7 +18,7 @@ __device__ __forceinline__ float zero_point(const NBits& g, const void* zeros, i
 
 // y = x · decode(W)ᵀ + bias; a warp makes one column.
 extern "C" __global__ __launch_bounds__(256) void gemv_nbits(NBits g, const T* x, const u8* w, const T* scales,
-                                                            const void* zeros, const T* bias, T* y) {
+                                                            const void* zeros, const T* bias, T* y) { BEGIN();
   i64 column = blockIdx.x * 8LL + threadIdx.x / 32;
   if (column >= g.n) return;
   const u8* row = w + column * g.row_bytes;
@@ -57,7 +57,7 @@ extern "C" __global__ __launch_bounds__(256) void gemv_nbits(NBits g, const T* x
 
 // Columns [first, first + count) of the weight as dense rows [count, k]; with `groups` scales follow g_idx.
 extern "C" __global__ void dense_nbits(NBits g, i64 first, i64 count, const u8* w, const T* scales, const void* zeros,
-                                       const i32* groups, T* out) {
+                                       const i32* groups, T* out) { BEGIN();
   for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < count * g.k; i += gridDim.x * (i64)blockDim.x) {
     i64 column = first + i / g.k, k = i % g.k, bit = k * BITS;
     i64 block = groups ? groups[k] : k / g.block;

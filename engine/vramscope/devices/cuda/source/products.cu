@@ -7,7 +7,7 @@ struct Gemm {
 };
 
 // C = alpha · A · B + beta · bias for any strides; a block makes a 64 × 64 tile.
-extern "C" __global__ __launch_bounds__(256) void gemm(Gemm g, const T* a, const T* b, const T* bias, T* c) {
+extern "C" __global__ __launch_bounds__(256) void gemm(Gemm g, const T* a, const T* b, const T* bias, T* c) { BEGIN();
   __shared__ float left[16][65], right[16][65];
   i64 rest = blockIdx.z;
 #pragma unroll
@@ -57,7 +57,7 @@ struct Gemv { i64 n, k, x_row, y_row; };
 #define VEC (16 / (int)sizeof(T))
 
 // y = x · W, W [k, n] with n side by side: threads walk down k, columns in 16-byte pieces.
-extern "C" __global__ __launch_bounds__(256) void gemv_columns(Gemv g, const T* x, const T* w, T* y) {
+extern "C" __global__ __launch_bounds__(256) void gemv_columns(Gemv g, const T* x, const T* w, T* y) { BEGIN();
   constexpr int GROUPS = 256 / LANES, PER_WARP = 32 / LANES;
   __shared__ float room[8][ROWS][LANES * VEC];
   int lane = threadIdx.x % LANES, group = threadIdx.x / LANES, warp = threadIdx.x / 32;
@@ -97,7 +97,7 @@ extern "C" __global__ __launch_bounds__(256) void gemv_columns(Gemv g, const T* 
 }
 
 // y = x · Wᵀ, W [n, k] with k side by side: a warp makes one column.
-extern "C" __global__ __launch_bounds__(256) void gemv_rows(Gemv g, const T* x, const T* w, T* y) {
+extern "C" __global__ __launch_bounds__(256) void gemv_rows(Gemv g, const T* x, const T* w, T* y) { BEGIN();
   i64 column = blockIdx.x * 8LL + threadIdx.x / 32;
   if (column >= g.n) return;
   const T* row = w + column * g.k;

@@ -5,7 +5,7 @@ struct Norm { i64 width, skip_rows, centred; double epsilon; };
 
 // y = norm(x + skip + bias) · gamma + beta; the unrounded sum is normalised. Any output may be x or skip.
 extern "C" __global__ void normalise(Norm n, const T* x, const T* skip, const T* bias, const G* gamma, const G* beta,
-                                Y* y, float* mean_out, float* inverse_out, T* sum_out) {
+                                Y* y, float* mean_out, float* inverse_out, T* sum_out) { BEGIN();
   extern __shared__ float row[];
   __shared__ float room[32];
   i64 width = n.width, at = blockIdx.x * width;

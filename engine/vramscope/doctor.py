@@ -33,6 +33,7 @@ ENGINE_PACKAGES = (
     "jinja2",
     "gguf",
     "rich",
+    "threadpoolctl",
 )
 """What the engine cannot do without, by distribution name."""
 

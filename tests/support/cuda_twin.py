@@ -69,7 +69,9 @@ class Twin:
         """A small card."""
         return (1, 2)
 
-    def memcpyAsync(self, target: int, source: int, size: int, kind: int, _stream: int) -> None:  # noqa: N802
+    def memcpyAsync(  # noqa: N802 - CuPy's name
+        self, target: int, source: int, size: int, kind: int, _stream: int
+    ) -> None:
         """Moves bytes at once; not inside a capture."""
         assert not self.capturing
         self.uploads += kind == 1

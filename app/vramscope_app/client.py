@@ -19,6 +19,8 @@ SERVE = ("-m", "vramscope", "serve")
 KILL_MILLISECONDS = 1000
 IMMEDIATE = frozenset({"cancel", "snapshot"})
 """Methods that the server answers at once, whatever else runs."""
+QUIET = frozenset({"headroom"})
+"""Methods that nobody waits for: any other request cancels them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
+from vramscope.messages.headroom import HeadroomParams
 from vramscope.messages.planning import ExportParams, PlanParams
 from vramscope.messages.running import CountParams, PrefillParams, RunModelParams
-from vramscope_app.client import IMMEDIATE, Call, Death, EngineClient, Refusal, Reply
+from vramscope_app.client import IMMEDIATE, QUIET, Call, Death, EngineClient, Refusal, Reply
+from vramscope_app.rows.headroom import other_batches
 from vramscope_app.rows.nodes import NodeTable, join_chunks
 from vramscope_app.rows.scenario import wished
 from vramscope_app.state import EMPTY_RUN, EMPTY_SNAPSHOT, AppState, Busy, Engine
@@ -48,6 +50,7 @@ class Controller(QObject):
         self._phases: dict[str, NodeTable] = {}
         self._plan_call = 0
         self._plan_again = False
+        self._curves_of = 0
         self._wishes: dict[str, Any] = {}
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
@@ -76,7 +79,7 @@ class Controller(QObject):
     def restart(self) -> None:
         """Starts a dead engine again; the model is opened again once it answers."""
         self.client.stop(0)
-        self._plan_call, self._plan_again = 0, False
+        self._plan_call, self._plan_again, self._curves_of = 0, False, 0
         self.start()
 
     def open(self, source: OpenParams) -> None:
@@ -112,6 +115,30 @@ class Controller(QObject):
         else:
             return
         self.edit(msgspec.structs.replace(self.state.scenario, maxima=maxima))
+
+    def want_headroom(self) -> None:
+        """Asks for the curves around the newest plan, unless they are here, on their way, or in the way."""
+        state = self.state
+        if not (state.ready and state.planned and state.decoder) or state.busy is not None:
+            return
+        if state.plan is not None and self._curves_of != state.plan.ticket:
+            self._curves_of = state.plan.ticket
+            batches = other_batches(state.plan.scenario.batch)
+            self.client.call("headroom", HeadroomParams(scenario=state.plan.scenario, batches=batches))
+
+    def choose_context(self, tokens: int) -> None:
+        """Plans another context."""
+        self.edit(msgspec.structs.replace(self.state.scenario, context=tokens))
+
+    def _take_headroom(self, reply: Reply) -> dict[str, Any]:
+        return {"headroom": reply.result}
+
+    def _stop_quiet(self) -> None:
+        """Whatever is computed for a chart makes room for what the user waits for."""
+        for call in self.client.calls:
+            if call.method in QUIET:
+                self._curves_of = 0
+                self.client.cancel(call.id)
 
     def prefill(self, prompt: str, *, chat: bool, sampling: SamplingInfo) -> None:
         """Starts a generation with a prompt, or with token ids where the model has no tokenizer."""
@@ -159,7 +186,7 @@ class Controller(QObject):
         self.changed.emit(old, self.state)
 
     def _busy_now(self) -> Busy | None:
-        calls = [call for call in self.client.calls if call.method not in IMMEDIATE]
+        calls = [call for call in self.client.calls if call.method not in IMMEDIATE | QUIET]
         if not calls:
             return None
         busy = self.state.busy
@@ -171,6 +198,8 @@ class Controller(QObject):
             self.client.call("open", self.state.source)
 
     def _on_sent(self, call: Call) -> None:
+        if call.method not in IMMEDIATE | QUIET:
+            self._stop_quiet()
         if call.method in RESTARTING:
             self.cleared.emit()
         self._set(busy=self._busy_now())
@@ -187,7 +216,7 @@ class Controller(QObject):
     def _on_answer(self, reply: Reply) -> None:
         take = getattr(self, f"_take_{reply.call.method}", None)
         changes = take(reply) if take is not None else {}
-        if reply.call.method not in IMMEDIATE:
+        if reply.call.method not in IMMEDIATE | QUIET:
             changes["notice"] = None
         self._set(busy=self._busy_now(), **changes)
         if reply.call.method == "open" or (reply.call.method == "plan" and self._plan_again):
@@ -197,7 +226,7 @@ class Controller(QObject):
         model, same = reply.result, reply.call.params == self.state.opened
         kept = self.state.scenario if same else wished(model.scenario, self._wishes)
         self._wishes = {}
-        self._chunks, self._plan_call, self._plan_again = [], 0, False
+        self._chunks, self._plan_call, self._plan_again, self._curves_of = [], 0, False, 0
         self.cleared.emit()
         return {
             "source": reply.call.params,
@@ -205,6 +234,7 @@ class Controller(QObject):
             "model": model,
             "scenario": kept,
             "plan": None,
+            "headroom": None,
             "nodes": {},
             "run": EMPTY_RUN,
             "capture": None,

@@ -34,6 +34,7 @@ DOCKS = (
     DockPlace("run", "Run", RIGHT),
     DockPlace("live", "Live memory", RIGHT),
     DockPlace("axes", "Bounded axes", BOTTOM),
+    DockPlace("headroom", "Headroom", BOTTOM),
     DockPlace("problems", "Problems", BOTTOM),
     DockPlace("capture", "Capture", BOTTOM),
     DockPlace("counters", "Allocations", BOTTOM),

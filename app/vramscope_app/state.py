@@ -13,6 +13,7 @@ from vramscope.messages.running import RunInfo
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from vramscope.messages.headroom import HeadroomCurves
     from vramscope.messages.model import Hello, ModelInfo, OpenParams
     from vramscope.messages.planning import PlanInfo
     from vramscope.messages.running import CaptureInfo, RunModelInfo, VerifyInfo
@@ -105,6 +106,8 @@ class AppState:
     model: ModelInfo | None = None
     scenario: ScenarioInfo = field(default_factory=ScenarioInfo)
     plan: PlanInfo | None = None
+    headroom: HeadroomCurves | None = None
+    """Curves around a plan; of an older one while newer ones are computed."""
     nodes: Mapping[str, NodeTable] = field(default_factory=dict)
     """Node tables by phase."""
     run: RunInfo = EMPTY_RUN

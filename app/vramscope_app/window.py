@@ -14,6 +14,7 @@ from vramscope_app.menus import build_menus, build_toolbar, fill_recent, fill_sa
 from vramscope_app.panels.busy import BusyIndicator
 from vramscope_app.panels.capture import CapturePanel
 from vramscope_app.panels.events import EventPanel
+from vramscope_app.panels.headroom import HeadroomPanel
 from vramscope_app.panels.live import LivePanel
 from vramscope_app.panels.log import LogPanel
 from vramscope_app.panels.nodes import NodePanel
@@ -66,6 +67,7 @@ class MainWindow(CommandWindow):
         self.problems = TablePanel("problems", "Problems", PROBLEM_HEADINGS, look, detail=True)
         self.counters = TablePanel("counters", "Allocations", COUNTER_HEADINGS, look)
         self.capture_panel, self.log = CapturePanel(look), LogPanel()
+        self.headroom = HeadroomPanel(look)
         self.busy = BusyIndicator(self.actions_by_id["cancel"])
         self._engine_label, self._model_label = QLabel(), QLabel()
         self._quiet = 0
@@ -113,6 +115,7 @@ class MainWindow(CommandWindow):
             "run": self.run_panel,
             "live": self.live,
             "axes": self.axes,
+            "headroom": self.headroom,
             "problems": self.problems,
             "capture": self.capture_panel,
             "counters": self.counters,
@@ -139,6 +142,8 @@ class MainWindow(CommandWindow):
         control.cleared.connect(self._clear)
         self.scenario.wanted.connect(control.edit)
         self.axes.edited.connect(control.declare)
+        self.headroom.wanted.connect(control.want_headroom)
+        self.headroom.chosen.connect(control.choose_context)
         self.overview.restart.connect(control.restart)
         self.overview.dismiss.connect(control.dismiss)
         self.overview.suggested.connect(self._apply)
@@ -163,6 +168,7 @@ class MainWindow(CommandWindow):
             self.scenario.set_scenario(new.scenario)
         if new.plan is not old.plan:
             self.axes.set_rows(axis_rows(new.plan.axes) if new.plan is not None else [])
+        self._show_headroom(old, new)
         if new.nodes is not old.nodes or new.capture is not old.capture:
             self._show_nodes(new)
         if (new.plan, new.model, new.failures) != (old.plan, old.model, old.failures):
@@ -176,6 +182,12 @@ class MainWindow(CommandWindow):
         self.busy.set_busy(new.busy)
         self._engine_label.setText(engine_text(new))
         update_actions(self.actions_by_id, new)
+
+    def _show_headroom(self, old: AppState, new: AppState) -> None:
+        if new.headroom is not old.headroom:
+            self.headroom.set_curves(new.headroom)
+        if new.plan is not old.plan or (old.busy is not None and new.busy is None):
+            self.headroom.ask_soon()
 
     def _show_hello(self, state: AppState) -> None:
         if state.hello is not None:
@@ -267,7 +279,7 @@ class MainWindow(CommandWindow):
         self.sample_button.setIcon(look.icons.get("sample"))
         for action in self.actions_by_id.values():
             action.set_look(look)
-        for part in (self.overview, self.nodes, self.run_panel, self.live):
+        for part in (self.overview, self.nodes, self.run_panel, self.live, self.headroom):
             part.set_look(look)
         for panel in (self.axes, self.problems, self.counters, self.capture_panel, self.events):
             panel.set_look(look)

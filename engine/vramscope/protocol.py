@@ -13,6 +13,7 @@ import msgspec
 
 from vramscope.errors import BrokenStreamError, ProtocolError
 from vramscope.messages.columns import TableChunk
+from vramscope.messages.headroom import HeadroomCurves, HeadroomParams
 from vramscope.messages.live import CancelInfo, CancelParams, Empty, Events, Progress, SnapshotInfo, TokenInfo
 from vramscope.messages.model import Hello, HelloParams, ModelInfo, OpenParams
 from vramscope.messages.planning import ExportParams, PlanInfo, PlanParams
@@ -82,6 +83,7 @@ METHODS: dict[str, tuple[type[msgspec.Struct], type[msgspec.Struct]]] = {
     "hello": (HelloParams, Hello),
     "open": (OpenParams, ModelInfo),
     "plan": (PlanParams, PlanInfo),
+    "headroom": (HeadroomParams, HeadroomCurves),
     "prefill": (PrefillParams, RunInfo),
     "step": (CountParams, RunInfo),
     "capture": (Empty, CaptureInfo),

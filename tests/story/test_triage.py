@@ -140,6 +140,36 @@ def test_j5_a_cache_that_grows_past_its_bucket_ends_the_graph_and_says_why(story
     story.picture("j5-invalidated")
 
 
+def test_the_headroom_chart_marks_where_the_card_ends_and_sets_the_context(story: Story) -> None:
+    story.open("tiny-llama")
+    judge(story, "4 MiB")
+    story.window.docks["headroom"].raise_()
+    story.journey.wait("the chart", lambda state: state.headroom is not None and state.busy is None)
+    plan, curves, drawn = story.state.plan, story.state.headroom, story.window.headroom.drawn
+    assert plan is not None
+    assert curves is not None
+    assert drawn is not None
+    place = curves.contexts.index(plan.context)
+    assert {item.name: item.bytes[place] for item in curves.components} == {
+        item.name: item.figure.bytes for item in plan.components if item.figure.bytes is not None
+    }
+    assert curves.lines[0].totals[place] == plan.total.bytes == int(drawn.stacks[-1].top[place])
+    assert [line.batch for line in curves.lines] == [1, 2, 4]
+    edge = next(item.context for item in drawn.crossings if item.batch == 1)
+    assert edge == plan.verdict.largest_context
+    story.picture("headroom-light")
+    story.window.actions_by_id["theme"].trigger()
+    story.picture("headroom-dark")
+    story.window.headroom.choose_at(edge * 0.8)
+    fits = planned_again(story, plan)
+    assert abs(fits.context - edge * 0.8) < 20
+    assert fits.verdict.kind == "fits"
+    before = curves
+    story.journey.wait("the chart again", lambda state: state.headroom is not before)
+    assert story.window.headroom.drawn is not None
+    assert story.window.headroom.drawn.own == fits.context
+
+
 def events(story: Story, kind: str) -> list[tuple[str, str, str]]:
     """Subject, step and text of every event of a kind, as the table shows them."""
     story.journey.settle()

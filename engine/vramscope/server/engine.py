@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vramscope.decode.types import Sampling
     from vramscope.graph.model import Model
     from vramscope.messages.columns import TableChunk
+    from vramscope.messages.headroom import HeadroomCurves, HeadroomParams
     from vramscope.messages.live import SnapshotInfo
     from vramscope.messages.model import ModelInfo, OpenParams
     from vramscope.messages.planning import ExportParams, HeadroomInfo, PlanInfo, PlanParams
@@ -132,6 +133,12 @@ class Engine:
             HeadroomInfo(context=cell.context, batch=cell.batch, bytes=cell.bytes, fits=cell.fits)
             for cell in headroom(self._open_planner(), self.plan_made)
         ]
+
+    def headroom_curves(self, params: HeadroomParams, listener: Listener) -> HeadroomCurves:
+        """Plans the open decoder over contexts and batches."""
+        from vramscope.server.headroom_curves import headroom_curves
+
+        return headroom_curves(self._open_planner(), params, listener)
 
     def node_tables(self) -> Iterator[TableChunk]:
         """The node rows of the newest plan."""

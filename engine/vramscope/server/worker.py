@@ -37,6 +37,7 @@ HANDLERS: Mapping[str, Callable[[Engine, Any, Listener], msgspec.Struct]] = Mapp
     {
         "open": Engine.open,
         "plan": Engine.plan,
+        "headroom": Engine.headroom_curves,
         "prefill": Engine.prefill,
         "step": Engine.step,
         "capture": Engine.capture,

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs the GPU tests and the decode benchmark on a machine with a GPU and CuPy, in a copy of the checkout.
-# Wheels that the machine lacks lie in .whl/, models in .carry/models, kernels compiled before in .carry/cubin.
+# Wheels that the machine lacks lie in .whl/, models in .carry/models, kernels compiled before in
+# .carry/cubin.tar.xz; a file that is too large for one visit in parts, /tmp/gguf and .carry/gguf.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 root=$PWD
@@ -8,7 +9,8 @@ python3 -m pip install -q --no-index --no-deps --no-compile --no-cache-dir --upg
 export PYTHONPATH=/tmp/site:$root/engine:$root/tests/support PYTHONUNBUFFERED=1
 [ -d .carry/models ] && mkdir -p ../shared && cp -r .carry/models ../shared/
 mkdir -p "$HOME/.cache/vramscope/cuda-kernels"
-[ -d .carry/cubin ] && cp .carry/cubin/*.cubin "$HOME/.cache/vramscope/cuda-kernels/"
+[ -f .carry/cubin.tar.xz ] && tar -xJf .carry/cubin.tar.xz -C "$HOME/.cache/vramscope/cuda-kernels"
+[ -d .carry/gguf ] && cat /tmp/gguf/part* .carry/gguf/part* > "$HOME/.cache/vramscope/SmolLM2-135M-Instruct.Q4_1.gguf"
 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
 timeout "${TEST_SECONDS:-330}" python3 -m pytest -c tests/gpu/visit.ini --rootdir . --confcutdir . -q --maxfail="${MAXFAIL:-60}" \
     --tb=short -p no:cacheprovider ${TESTS:-tests/gpu} > "${OUT:-/tmp}/tests.txt" 2>&1

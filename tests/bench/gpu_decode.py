@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FOLDER = Path("/tmp/vramscope-bench")
+LONG = 1000
 CONTEXT, PROMPT, SKIPPED, WINDOW, WINDOWS = 1024, 16, 8, 128, 3
 
 LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "rope_theta": 10000.0}
@@ -142,8 +143,18 @@ def measure(name: str, bandwidth: float, cupy: Any) -> None:  # noqa: ANN401 - C
     print(f"{name}: weights {weights / 1e9:.3f} GB, load {loaded:.1f} s, {speed}", flush=True)
     print(f"    graph alone {graph * 1e3:.3f} ms, {share}, {launches}, {used:.0f} MiB", flush=True)
     print(f"    one graph: {report.is_single_graph}, first token {tokens}", flush=True)
+    print(f"    prefill of {LONG} tokens: {prefill_seconds(decoder) * 1e3:.1f} ms", flush=True)
     profile(device, graph, cupy)
     decoder.close()
+
+
+def prefill_seconds(decoder: Decoder) -> float:
+    """One long prompt, the second time, the choice of the first token included."""
+    prompt = [token % 1000 + 3 for token in range(LONG)]
+    decoder.prefill([prompt])
+    started = time.perf_counter()
+    decoder.prefill([prompt])
+    return time.perf_counter() - started
 
 
 def profile(device: CudaDevice, whole: float, cupy: Any) -> None:  # noqa: ANN401 - CuPy has no types

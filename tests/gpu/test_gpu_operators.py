@@ -228,6 +228,7 @@ PRODUCTS = [
     ((2, 3, 256), (256, 640)),
     ((1, 8, 512), (512, 49152)),
     ((1, 77, 320), (320, 200)),
+    ((1, 300, 520), (520, 648)),
     ((2, 4, 9, 64), (2, 4, 64, 31)),
     ((4, 9, 64), (64, 31)),
     ((2, 1, 9, 64), (5, 64, 8)),
@@ -246,7 +247,7 @@ def test_matmul(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("rows", [1, 5, 70])
+@pytest.mark.parametrize("rows", [1, 5, 70, 260])
 def test_gemm(bench: Bench, random: np.random.Generator, kind: type[Any], rows: int) -> None:
     a, b, c = draw(random, (rows, 96), kind), draw(random, (48, 96), kind), draw(random, (48,), kind)
     true = 0.5 * wide(a) @ wide(b).T + 2 * wide(c)

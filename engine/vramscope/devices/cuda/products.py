@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from vramscope.devices.cuda.array import DeviceArray
     from vramscope.devices.cuda.work import Builder, Work
 
+TENSOR_TILE = 128
+TENSOR_SHARED = 3 * 2 * TENSOR_TILE * 32 * 2
+"""Shared memory of the matrix-unit kernel: three slices of both operands."""
 TARGET_BLOCKS = 264
 """Twice the multiprocessors of a large card: fewer blocks leave some of it idle."""
 
@@ -95,6 +98,42 @@ def gemm_launch(
     return Launch(_products(kind, 1, 4), "gemm", grid, (256, 1, 1), arguments)
 
 
+def product_launch(
+    kind: str,
+    product: Product,
+    addresses: tuple[int, int, int],
+    *,
+    bias: Bias | None = None,
+    alpha: float = 1.0,
+) -> Launch:
+    """The product on the matrix units where it has their form, else the plain one. ``addresses``: A, B, C."""
+    if not _tensor_suits(kind, product, addresses):
+        a, b, c = (pointer(item) for item in addresses)
+        return gemm_launch(kind, product, (a, b, c), bias=bias, alpha=alpha)
+    columns = product.b[1] == 1
+    steps = bias.steps if bias else (0, 0)
+    leading = product.b[0] if columns else product.b[1]
+    sizes = (product.m, product.n, product.k, product.a[0], leading, product.row, *steps)
+    form = struct.pack("<8q2d", *sizes, alpha, bias.beta if bias else 0.0)
+    text = source("tensor", (("T", kind), ("HALF", str(int(kind == "f16"))), ("COLUMNS", str(int(columns)))))
+    grid = (blocks(product.m, TENSOR_TILE), blocks(product.n, TENSOR_TILE), 1)
+    a, b, c = (pointer(item) for item in addresses)
+    arguments = (form, a, b, pointer(bias.value if bias else None), c)
+    return Launch(text, "tensor", grid, (256, 1, 1), arguments, TENSOR_SHARED)
+
+
+def _tensor_suits(kind: str, product: Product, addresses: tuple[int, int, int]) -> bool:
+    """Whole 16-byte pieces of both operands, one batch, enough rows."""
+    columns = product.b[1] == 1
+    leading = product.b[0] if columns else product.b[1]
+    sides = columns or product.b[0] == 1
+    even = all(item % 8 == 0 for item in (product.k, product.a[0], leading))
+    width = product.n % (8 if columns else 2) == 0 and product.row % 2 == 0
+    placed = addresses[0] % 16 == 0 and addresses[1] % 16 == 0 and addresses[2] % 4 == 0
+    enough = product.m > FEW_ROWS and not product.batch and product.a[1] == 1
+    return kind in ("f16", "bf16") and sides and even and width and placed and enough
+
+
 def _products(kind: str, rows: int, lanes: int) -> Source:
     return source("products", (("T", kind), ("ROWS", str(rows)), ("LANES", str(lanes))))
 
@@ -116,7 +155,7 @@ def _matmul(work: Work) -> list[Launch]:
     vector = _vector_launch(kind, product, (a, b, out))
     if vector is not None:
         return [vector]
-    return [gemm_launch(kind, product, (pointer(a), pointer(b), pointer(out)))]
+    return [product_launch(kind, product, (a.address, b.address, out.address))]
 
 
 def _product(a: DeviceArray, b: DeviceArray) -> Product:
@@ -190,7 +229,8 @@ def _gemm(work: Work) -> list[Launch]:
         vector = _vector_launch(kind, product, (a, b, out))
         if vector is not None:
             return [vector]
-    return [gemm_launch(kind, product, (pointer(a), pointer(b), pointer(out)), bias=bias, alpha=alpha)]
+    addresses = (a.address, b.address, out.address)
+    return [product_launch(kind, product, addresses, bias=bias, alpha=alpha)]
 
 
 def _matmul_nbits(work: Work) -> list[Launch]:
@@ -232,9 +272,9 @@ def _matmul_nbits(work: Work) -> list[Launch]:
         grid = flat_grid(count * form.depth)
         found.append(Launch(text, "dense_nbits", grid, (THREADS, 1, 1), arguments))
         product = Product(form.rows, count, form.depth, (form.depth, 1), (1, form.depth), form.columns)
-        target = pointer(out.address + first * out.itemsize)
+        target = out.address + first * out.itemsize
         tail = Bias(bias.reshape(-1)[first:], (0, 1)) if bias is not None else None
-        found.append(gemm_launch(kind, product, (pointer(x), pointer(dense), target), bias=tail))
+        found.append(product_launch(kind, product, (x.address, dense, target), bias=tail))
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -14,6 +13,7 @@ from vramscope.devices.cuda.fallback import run_on_host
 from vramscope.devices.cuda.fuse import Program, find_groups, norm_of_sum, unread_positions
 from vramscope.devices.cuda.layout import copy_launches
 from vramscope.devices.cuda.platform import Platform, open_platform
+from vramscope.devices.cuda.prepared import Prepared, no_kernel, nothing
 from vramscope.devices.cuda.stepping import advance_launch, choose_launches
 from vramscope.devices.cuda.table import BUILDERS
 from vramscope.devices.cuda.work import NoKernelError, Work
@@ -36,30 +36,13 @@ if TYPE_CHECKING:
     from vramscope.devices.cuda.work import Builder
     from vramscope.devices.ledger import Site
     from vramscope.graph.model import Array, Node
-    from vramscope.ops.call import Call, Tensor
+    from vramscope.ops.call import Call
     from vramscope.ops.spec import Kernel, OpSpec
 
 MIRRORED_BYTES = 4096
 """Constants up to this size keep a copy on the host: shapes, axes, bounds."""
 WEIGHTS = "weights"
 """The component whose buffers hold constants."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """A node's launches at these inputs; ``refusal`` says why there are none."""
-
-    inputs: tuple[Tensor | None, ...]
-    launches: tuple[Issue, ...]
-    refusal: str = ""
-
-
-def _nothing(_call: Call) -> None:
-    """The node's work is done by another launch."""
-
-
-def _no_kernel(_work: Work) -> Sequence[Launch]:
-    raise NoKernelError("it has no CUDA kernel")
 
 
 class CudaDevice:
@@ -87,6 +70,8 @@ class CudaDevice:
         self._capturing = ""
         self.recorded: list[Issue] = []
         self.fusing = True
+        self.groups: tuple[tuple[str, ...], ...] = ()
+        """Names of the nodes that became one launch, of the program bound last."""
 
     @property
     def clusters(self) -> bool:
@@ -156,11 +141,11 @@ class CudaDevice:
         Raises:
             UnsupportedOperatorError: neither exists.
         """
-        builder = BUILDERS.get((node.domain, node.operator), _no_kernel)
+        builder = BUILDERS.get((node.domain, node.operator), no_kernel)
 
         def run(call: Call) -> None:
             memo = call.memo
-            if not (isinstance(memo, _Prepared) and memo.inputs is call.inputs):
+            if not (isinstance(memo, Prepared) and memo.inputs is call.inputs):
                 memo = self._prepare(builder, node, call)
             if memo.refusal:
                 self._run_on_host(node, spec, call, memo.refusal)
@@ -176,12 +161,16 @@ class CudaDevice:
             return
         program = Program(launches, roots, facts)
         for position in unread_positions(program, self._builds):
-            launches[position].kernel = _nothing
+            launches[position].kernel = nothing
         plan = find_groups(program)
+        self.groups = tuple(
+            tuple(launches[position].step.node.name for position in sorted(group.members))
+            for group in plan.groups
+        )
         for group in plan.groups:
             issue = self._bind(group.fused.launch())
             for position in group.members:
-                launches[position].kernel = _nothing
+                launches[position].kernel = nothing
             launches[group.at].kernel = self._fused(issue, launches[group.at], plan.sums.get(group.at))
 
     def _builds(self, call: Call) -> bool:
@@ -208,13 +197,13 @@ class CudaDevice:
         if self._capturing:
             self.recorded.extend(issues)
 
-    def _prepare(self, builder: Builder, node: Node, call: Call) -> _Prepared:
+    def _prepare(self, builder: Builder, node: Node, call: Call) -> Prepared:
         work = Work(call, self)
         try:
-            made = _Prepared(call.inputs, tuple(self._bind(item) for item in builder(work)))
+            made = Prepared(call.inputs, tuple(self._bind(item) for item in builder(work)))
             self._refusals.pop(id(node), None)
         except NoKernelError as refusal:
-            made = _Prepared(call.inputs, (), refusal.why)
+            made = Prepared(call.inputs, (), refusal.why)
             self._refusals[id(node)] = refusal.why
         call.memo = None if work.volatile else made
         return made

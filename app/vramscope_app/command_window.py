@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QMainWindow
 
 from vramscope.messages.model import OpenParams
 from vramscope_app import docks as dock_places
-from vramscope_app.dialogs import ask_export, ask_file, ask_folder, show_about
+from vramscope_app.dialogs import ask_export, ask_file, ask_folder, show_about, show_shortcuts
 from vramscope_app.look import Look
 from vramscope_app.menus import fill_recent
 from vramscope_app.theme import DARK, LIGHT
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vramscope_app.commands import CommandAction
     from vramscope_app.controller import Controller
     from vramscope_app.panels.nodes import NodePanel
+    from vramscope_app.panels.palette import Palette
     from vramscope_app.panels.run import RunPanel
     from vramscope_app.settings import Settings
 
@@ -33,6 +34,7 @@ class CommandWindow(QMainWindow):
     actions_by_id: dict[str, CommandAction]
     docks: dict[str, QDockWidget]
     nodes: NodePanel
+    palette_box: Palette
     run_panel: RunPanel
     recent_menu: QMenu
     _settings: Settings
@@ -111,6 +113,26 @@ class CommandWindow(QMainWindow):
     def restart(self) -> None:
         """Starts the engine anew."""
         self.controller.restart()
+
+    def undo(self) -> None:
+        """Takes the last edit of the scenario back."""
+        self.controller.undo()
+
+    def redo(self) -> None:
+        """Makes the edit again that was taken back."""
+        self.controller.redo()
+
+    def show_palette(self) -> None:
+        """Opens the command palette."""
+        self.palette_box.begin(self.controller.state, self._look)
+
+    def run_command(self, name: str) -> None:
+        """Runs a command by its id, unless it cannot be used now."""
+        self.actions_by_id[name].trigger()
+
+    def show_shortcuts(self) -> None:
+        """Lists every command with its keys."""
+        show_shortcuts(self, self._look)
 
     def dismiss(self) -> None:
         """Closes the failure banner."""

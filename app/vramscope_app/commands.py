@@ -53,6 +53,14 @@ def _busy(state: AppState) -> bool:
     return state.ready and state.busy is not None
 
 
+def _undoable(state: AppState) -> bool:
+    return bool(state.history.past)
+
+
+def _redoable(state: AppState) -> bool:
+    return bool(state.history.future)
+
+
 def _failed(state: AppState) -> bool:
     return state.notice is not None
 
@@ -80,6 +88,10 @@ COMMANDS = (
     Command("export", "&Export report…", "&File", "export_report", "export", ("Ctrl+E",), _planned,
             "Write the plan as HTML, CSV or JSON", toolbar=True),
     Command("quit", "&Quit", "&File", "close", "quit", ("Ctrl+Q",), always, "Close the window"),
+    Command("undo", "&Undo scenario edit", "&Edit", "undo", "undo", ("Ctrl+Z",), _undoable,
+            "Take back the last change of the scenario"),
+    Command("redo", "&Redo scenario edit", "&Edit", "redo", "redo", ("Ctrl+Shift+Z", "Ctrl+Y"), _redoable,
+            "Make the change again that was taken back"),
     Command("prefill", "&Prefill", "&Run", "prefill", "prefill", ("Ctrl+Return",), _prefill,
             "Compute the whole prompt in one pass", toolbar=True),
     Command("step", "&Step", "&Run", "step", "step", ("F10",), _steppable,
@@ -99,6 +111,8 @@ COMMANDS = (
     Command("cancel", "&Cancel", "&Run", "cancel", "cancel", ("Esc",), _busy, "Stop what runs"),
     Command("restart", "Restart &engine", "&Run", "restart", "restart", ("Ctrl+Shift+R",), always,
             "End the engine process, start another, and open the model again"),
+    Command("palette", "&Command palette…", "&View", "show_palette", "search", ("Ctrl+Shift+P",), always,
+            "Find any command by a few letters"),
     Command("find", "&Find node", "&View", "find_node", "search", ("Ctrl+F",), always,
             "Search the node tree"),
     Command("theme", "Light or &dark", "&View", "toggle_theme", "theme", ("Ctrl+T",), always,
@@ -109,6 +123,8 @@ COMMANDS = (
             "Fill the screen with the window"),
     Command("dismiss", "&Dismiss message", "&View", "dismiss", "close", ("Ctrl+.",), _failed,
             "Close the message about the last failure"),
+    Command("shortcuts", "&Keyboard shortcuts", "&Help", "show_shortcuts", "help", ("Shift+F1",), always,
+            "Every command with its keys"),
     Command("about", "&About VRAMScope", "&Help", "about", "help", ("F1",), always, "What this is"),
 )  # fmt: skip
 

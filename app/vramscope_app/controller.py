@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +14,18 @@ from vramscope.messages.planning import ExportParams, PlanParams
 from vramscope.messages.running import CountParams, PrefillParams, RunModelParams
 from vramscope_app.client import IMMEDIATE, QUIET, Call, Death, EngineClient, Refusal, Reply
 from vramscope_app.rows.headroom import other_batches
+from vramscope_app.rows.history import History, record, redo, undo
 from vramscope_app.rows.nodes import NodeTable, join_chunks
 from vramscope_app.rows.scenario import wished
 from vramscope_app.state import EMPTY_RUN, EMPTY_SNAPSHOT, AppState, Busy, Engine
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from vramscope.messages.columns import TableChunk
     from vramscope.messages.live import Progress, SnapshotInfo
     from vramscope.messages.model import Hello, OpenParams
+    from vramscope.messages.planning import ScenarioInfo
     from vramscope.messages.running import SamplingInfo
 
 REPLAN_MILLISECONDS = 25
@@ -96,8 +101,22 @@ class Controller(QObject):
     def edit(self, scenario: Any) -> None:  # noqa: ANN401 - a ScenarioInfo, as a signal hands it over
         """Takes another scenario and plans it soon."""
         if scenario != self.state.scenario:
-            self._set(scenario=scenario)
+            history = record(self.state.history, self.state.scenario, scenario, time.monotonic())
+            self._set(scenario=scenario, history=history)
             self.plan_soon()
+
+    def undo(self) -> None:
+        """Takes the last edit of the scenario back."""
+        self._travel(undo)
+
+    def redo(self) -> None:
+        """Makes the edit again that was taken back."""
+        self._travel(redo)
+
+    def _travel(self, way: Callable[[History, ScenarioInfo], tuple[History, ScenarioInfo]]) -> None:
+        history, scenario = way(self.state.history, self.state.scenario)
+        self._set(history=history, scenario=scenario)
+        self.plan_soon()
 
     def plan_soon(self) -> None:
         """Plans after a moment, so that a dragged slider is one plan, not fifty."""
@@ -233,6 +252,7 @@ class Controller(QObject):
             "opened": reply.call.params,
             "model": model,
             "scenario": kept,
+            "history": self.state.history if same else History(),
             "plan": None,
             "headroom": None,
             "nodes": {},

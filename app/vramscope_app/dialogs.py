@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QDialog, QFileDialog, QMessageBox, QVBoxLayout, QWidget
+
+from vramscope_app.commands import COMMANDS
+from vramscope_app.panels.table import TablePanel
+from vramscope_app.rows.cells import Cell, Heading, Row
+from vramscope_app.rows.palette import plain_title
 
 if TYPE_CHECKING:
     from vramscope.messages.model import Hello
+    from vramscope_app.look import Look
+
+SHORTCUT_HEADINGS = (
+    Heading("Command", 24),
+    Heading("Keys", 24),
+    Heading("Menu", 7),
+    Heading("What it does", 50),
+)
 
 
 def ask_file(parent: QWidget) -> str:
@@ -28,6 +42,37 @@ def ask_export(parent: QWidget) -> str:
     if path and "." not in path.rsplit("/", 1)[-1]:
         path += kind[kind.index("*") + 1 : kind.index(")")]
     return path
+
+
+def show_shortcuts(parent: QWidget, look: Look) -> QDialog:
+    """Every command with its keys, in a window of its own that does not block."""
+    dialog = QDialog(parent)
+    dialog.setObjectName("shortcuts_dialog")
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    dialog.setWindowTitle("Keyboard shortcuts")
+    table = TablePanel("shortcuts", "Keyboard shortcuts", SHORTCUT_HEADINGS, look)
+    table.set_rows(shortcut_rows())
+    layout = QVBoxLayout(dialog)
+    layout.addWidget(table)
+    dialog.resize(760, 560)
+    dialog.show()
+    return dialog
+
+
+def shortcut_rows() -> list[Row]:
+    """One row a command."""
+    return [
+        Row(
+            command.id,
+            (
+                Cell(plain_title(command)),
+                Cell("  or  ".join(command.shortcuts)),
+                Cell(command.menu.replace("&", "")),
+                Cell(command.tip, command.tip, "muted"),
+            ),
+        )
+        for command in COMMANDS
+    ]
 
 
 def show_about(parent: QWidget, hello: Hello | None) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from vramscope.messages.live import SnapshotInfo
 from vramscope.messages.planning import BytesFigure, ScenarioInfo
 from vramscope.messages.running import RunInfo
+from vramscope_app.rows.history import History
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,6 +106,8 @@ class AppState:
     """What ``model`` was opened from."""
     model: ModelInfo | None = None
     scenario: ScenarioInfo = field(default_factory=ScenarioInfo)
+    history: History = field(default_factory=History)
+    """Edits of the scenario that can be taken back."""
     plan: PlanInfo | None = None
     headroom: HeadroomCurves | None = None
     """Curves around a plan; of an older one while newer ones are computed."""

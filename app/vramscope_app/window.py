@@ -19,6 +19,7 @@ from vramscope_app.panels.live import LivePanel
 from vramscope_app.panels.log import LogPanel
 from vramscope_app.panels.nodes import NodePanel
 from vramscope_app.panels.overview import Overview
+from vramscope_app.panels.palette import Palette
 from vramscope_app.panels.run import RunPanel
 from vramscope_app.panels.scenario import ScenarioBar
 from vramscope_app.panels.table import TablePanel
@@ -68,6 +69,7 @@ class MainWindow(CommandWindow):
         self.counters = TablePanel("counters", "Allocations", COUNTER_HEADINGS, look)
         self.capture_panel, self.log = CapturePanel(look), LogPanel()
         self.headroom = HeadroomPanel(look)
+        self.palette_box = Palette(self)
         self.busy = BusyIndicator(self.actions_by_id["cancel"])
         self._engine_label, self._model_label = QLabel(), QLabel()
         self._quiet = 0
@@ -142,6 +144,7 @@ class MainWindow(CommandWindow):
         control.cleared.connect(self._clear)
         self.scenario.wanted.connect(control.edit)
         self.axes.edited.connect(control.declare)
+        self.palette_box.chosen.connect(self.run_command)
         self.headroom.wanted.connect(control.want_headroom)
         self.headroom.chosen.connect(control.choose_context)
         self.overview.restart.connect(control.restart)

@@ -29,7 +29,7 @@ def planned(messages: ModuleType) -> AppState:
     return AppState(engine=Engine.READY, model=messages.model(), plan=messages.plan())
 
 
-ALWAYS = {"quit", "restart", "find", "theme", "panels", "fullscreen", "about"}
+ALWAYS = {"quit", "restart", "palette", "find", "theme", "panels", "fullscreen", "shortcuts", "about"}
 
 
 def test_ids_and_shortcuts_are_unique_and_shortcuts_are_real() -> None:
@@ -44,7 +44,7 @@ def test_every_command_calls_a_method_of_the_window_and_says_what_it_does() -> N
         assert callable(getattr(MainWindow, command.action))
         assert command.title
         assert command.tip
-        assert command.menu in {"&File", "&Run", "&View", "&Help"}
+        assert command.menu in {"&File", "&Edit", "&Run", "&View", "&Help"}
 
 
 def test_without_an_engine_only_what_needs_none(messages: ModuleType) -> None:

@@ -205,12 +205,18 @@ class Attention:
 
 
 def attend_source(
-    dtype: DeviceArray, width: int, vector: int = 1, rows: int = 0, *, cluster: bool = False
+    dtype: DeviceArray,
+    width: int,
+    vector: int = 1,
+    rows: int = 0,
+    *,
+    cluster: bool = False,
+    flash: bool = False,
 ) -> Source:
     """The attention kernels for one element type and head size.
 
     With ``rows`` (query heads a block) and ``vector`` (elements a load) those for a single query row; with
-    ``cluster`` in the form whose blocks join their shares themselves.
+    ``cluster`` in the form whose blocks join their shares themselves; ``flash``: the matrix units' form.
 
     Raises:
         NoKernelError: a type or a width that they do not have.
@@ -223,8 +229,10 @@ def attend_source(
     side = min(32, 1 << (-(-width // vector) - 1).bit_length())
     names = (("T", kind), ("HEAD", width), ("VEC", vector), ("SIDE", side), ("ROWS", max(rows, 1)))
     warps = (("WARPS", split_warps(width, rows)),)
-    single = (*warps, ("SPLIT", 1), *((("CLUSTER", 1),) if cluster else ())) if rows else ()
-    return source("attend", tuple((name, str(value)) for name, value in (*names, *single)))
+    single = (*warps, *((("CLUSTER", 1),) if cluster else ())) if rows else ()
+    halves = (("HALF", int(kind == "f16")),) if flash else ()
+    file = "attend_split" if rows else "attend_flash" if flash else "attend_tiled"
+    return source(file, tuple((name, str(value)) for name, value in (*names, *single, *halves)))
 
 
 def split_warps(width: int, rows: int) -> int:
@@ -239,6 +247,12 @@ def load_width(attention: Attention) -> int:
     for rows in (attention.keys, attention.values):
         sizes += [rows.address, *(stride * item for stride in rows.strides)]
     return max(1, gcd(*sizes) // item)
+
+
+def _flash_suits(attention: Attention) -> bool:
+    """Whether the matrix units' form does it: narrow floats, whole 128-byte rows, no mask."""
+    narrow = attention.dtype.itemsize == 2 and attention.dtype.dtype.kind != "i"
+    return narrow and attention.width in (64, 128) and not attention.mask.kind and load_width(attention) == 8
 
 
 NOTHING_FRESH = struct.pack("<3Q4qd", *(0,) * 7, 0.0)
@@ -293,6 +307,11 @@ def attend_launches(attention: Attention) -> list[Launch]:
             whole = (attention.heads, attention.batch, 1)
             found.append(Launch(text, "combine", whole, (threads, 1, 1), argument))
         return found
+    if _flash_suits(attention):
+        text = attend_source(attention.dtype, attention.width, flash=True)
+        grid = (blocks(attention.positions, 64), attention.heads, attention.batch)
+        shared = 5 * 64 * attention.width * 2
+        return [Launch(text, "attend_flash", grid, (128, 1, 1), argument, shared)]
     grid = (blocks(attention.positions, TILE), attention.heads, attention.batch)
     shared = 4 * (2 * TILE * (attention.width + 1) + TILE * attention.width + TILE * (TILE + 1))
     text = attend_source(attention.dtype, attention.width)

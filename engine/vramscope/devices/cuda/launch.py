@@ -6,10 +6,11 @@ import struct
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from vramscope.devices.cuda.array import DeviceArray
 
@@ -55,6 +56,12 @@ def _read(name: str) -> str:
     return (FOLDER / name).read_text(encoding="utf-8")
 
 
+_HEADERS: Mapping[str, str] = MappingProxyType(
+    dict.fromkeys(("attend_split", "attend_tiled", "attend_flash"), "attend.cuh")
+)
+"""The header that a file wants behind the common one and its defines."""
+
+
 @cache
 def source(name: str, defines: tuple[tuple[str, str], ...] = ()) -> Source:
     """The file ``name``.cu behind the common header and the defines.
@@ -64,7 +71,8 @@ def source(name: str, defines: tuple[tuple[str, str], ...] = ()) -> Source:
         defines: macro and value pairs that specialise it.
     """
     head = "".join(f"#define {key} {value}\n" for key, value in defines)
-    return Source(name, _read("common.cuh") + head + _read(f"{name}.cu"))
+    header = _read(_HEADERS[name]) if name in _HEADERS else ""
+    return Source(name, _read("common.cuh") + head + header + _read(f"{name}.cu"))
 
 
 def generated(name: str, text: str) -> Source:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 REPLAN_MILLISECONDS = 25
 """Scenario edits within this time become one plan."""
 KEPT_FAILURES = 20
+TABLES = {"nodes": "nodes", "arena": "arenas"}
+"""Kinds of tables and the fields of the state that hold them, by phase."""
 RESTARTING = frozenset({"prefill", "run_model", "reset"})
 """Requests that start a new run."""
 
@@ -52,7 +54,7 @@ class Controller(QObject):
         self.client = client
         self.state = AppState()
         self._chunks: list[TableChunk] = []
-        self._phases: dict[str, NodeTable] = {}
+        self._tables: dict[str, dict[str, NodeTable]] = {}
         self._plan_call = 0
         self._plan_again = False
         self._curves_of = 0
@@ -256,6 +258,7 @@ class Controller(QObject):
             "plan": None,
             "headroom": None,
             "nodes": {},
+            "arenas": {},
             "run": EMPTY_RUN,
             "capture": None,
             "verify": None,
@@ -274,22 +277,23 @@ class Controller(QObject):
     def _take_plan(self, reply: Reply) -> dict[str, Any]:
         if reply.call.id != self._plan_call:
             return {}
-        self._phases = {}
+        self._tables = {}
         return {"plan": reply.result, "failures": _without(self.state.failures, "plan")}
 
     def _on_table(self, chunk: TableChunk) -> None:
         kind, _, phase = chunk.table.partition(":")
         plan = self.state.plan
-        if kind != "nodes" or plan is None or plan.ticket != chunk.ticket:
+        if kind not in TABLES or plan is None or plan.ticket != chunk.ticket:
             return
         if chunk.start == 0:
             self._chunks = []
         self._chunks.append(chunk)
         if chunk.last:
-            self._phases[phase] = join_chunks(self._chunks)
+            found = self._tables.setdefault(kind, {})
+            found[phase] = join_chunks(self._chunks)
             self._chunks = []
-            if len(self._phases) == len(plan.phases):
-                self._set(nodes=dict(self._phases))
+            if len(found) == len(plan.phases):
+                self._set(**{TABLES[kind]: dict(found)})
 
     def _take_prefill(self, reply: Reply) -> dict[str, Any]:
         return {"run": reply.result, "capture": None, "verify": None}

@@ -113,6 +113,8 @@ class AppState:
     """Curves around a plan; of an older one while newer ones are computed."""
     nodes: Mapping[str, NodeTable] = field(default_factory=dict)
     """Node tables by phase."""
+    arenas: Mapping[str, NodeTable] = field(default_factory=dict)
+    """Blocks of the arenas by phase."""
     run: RunInfo = EMPTY_RUN
     capture: CaptureInfo | None = None
     verify: VerifyInfo | None = None

@@ -11,6 +11,7 @@ from vramscope_app import docks as dock_places
 from vramscope_app.command_window import CommandWindow
 from vramscope_app.commands import make_actions, update_actions
 from vramscope_app.menus import build_menus, build_toolbar, fill_recent, fill_samples, path_of_drop
+from vramscope_app.panels.arena import ArenaPanel
 from vramscope_app.panels.busy import BusyIndicator
 from vramscope_app.panels.capture import CapturePanel
 from vramscope_app.panels.events import EventPanel
@@ -68,7 +69,7 @@ class MainWindow(CommandWindow):
         self.problems = TablePanel("problems", "Problems", PROBLEM_HEADINGS, look, detail=True)
         self.counters = TablePanel("counters", "Allocations", COUNTER_HEADINGS, look)
         self.capture_panel, self.log = CapturePanel(look), LogPanel()
-        self.headroom = HeadroomPanel(look)
+        self.headroom, self.arena = HeadroomPanel(look), ArenaPanel(look)
         self.palette_box = Palette(self)
         self.busy = BusyIndicator(self.actions_by_id["cancel"])
         self._engine_label, self._model_label = QLabel(), QLabel()
@@ -118,6 +119,7 @@ class MainWindow(CommandWindow):
             "live": self.live,
             "axes": self.axes,
             "headroom": self.headroom,
+            "arena": self.arena,
             "problems": self.problems,
             "capture": self.capture_panel,
             "counters": self.counters,
@@ -150,7 +152,7 @@ class MainWindow(CommandWindow):
         self.overview.restart.connect(control.restart)
         self.overview.dismiss.connect(control.dismiss)
         self.overview.suggested.connect(self._apply)
-        for panel in (self.axes, self.problems, self.capture_panel, self.overview):
+        for panel in (self.axes, self.problems, self.capture_panel, self.overview, self.arena):
             panel.jump.connect(self.jump)
         self.recent_menu.triggered.connect(self._open_recent)
         self.sample_menu.triggered.connect(self._open_sample)
@@ -171,7 +173,7 @@ class MainWindow(CommandWindow):
             self.scenario.set_scenario(new.scenario)
         if new.plan is not old.plan:
             self.axes.set_rows(axis_rows(new.plan.axes) if new.plan is not None else [])
-        self._show_headroom(old, new)
+        self._show_charts(old, new)
         if new.nodes is not old.nodes or new.capture is not old.capture:
             self._show_nodes(new)
         if (new.plan, new.model, new.failures) != (old.plan, old.model, old.failures):
@@ -186,7 +188,9 @@ class MainWindow(CommandWindow):
         self._engine_label.setText(engine_text(new))
         update_actions(self.actions_by_id, new)
 
-    def _show_headroom(self, old: AppState, new: AppState) -> None:
+    def _show_charts(self, old: AppState, new: AppState) -> None:
+        if new.arenas is not old.arenas:
+            self.arena.set_tables(new.arenas, new.nodes)
         if new.headroom is not old.headroom:
             self.headroom.set_curves(new.headroom)
         if new.plan is not old.plan or (old.busy is not None and new.busy is None):
@@ -282,7 +286,7 @@ class MainWindow(CommandWindow):
         self.sample_button.setIcon(look.icons.get("sample"))
         for action in self.actions_by_id.values():
             action.set_look(look)
-        for part in (self.overview, self.nodes, self.run_panel, self.live, self.headroom):
+        for part in (self.overview, self.nodes, self.run_panel, self.live, self.headroom, self.arena):
             part.set_look(look)
         for panel in (self.axes, self.problems, self.counters, self.capture_panel, self.events):
             panel.set_look(look)

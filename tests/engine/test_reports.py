@@ -15,12 +15,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made_plan import HOSTILE, REFUSED, SUGGESTIONS, made_model, made_plan
+from planned_models import planner_of
 
 from vramscope.errors import InputError
 from vramscope.messages.columns import CHUNK_ROWS, TableChunk, column_values
 from vramscope.messages.planning import BytesFigure, PlanInfo, ScenarioInfo
-from vramscope.plan.types import OWN_RUNTIME, REFERENCE_RUNTIME, Certainty, Exact, Phase, VerdictKind
+from vramscope.plan.types import (
+    OWN_RUNTIME,
+    REFERENCE_RUNTIME,
+    Certainty,
+    Exact,
+    Phase,
+    Scenario,
+    VerdictKind,
+)
 from vramscope.report import rows
+from vramscope.report.arena import arena_tables
 from vramscope.report.document import FORMAT, VERSION, PlanDocument
 from vramscope.report.text import figure_text, range_text, rate_text
 from vramscope.report.write import write_report
@@ -233,3 +243,22 @@ def test_numbers_as_text() -> None:
 
 def test_every_phase_has_a_table_name() -> None:
     assert {phase.value for phase in Phase} == {"prefill", "decode", "run"}
+
+
+def test_arena_tables_tell_every_block_and_none_where_an_axis_is_refused(tmp_path: Path) -> None:
+    graph = "g (float[1,8] x) => (float[1,8] y) { a = Relu(x) b = Exp(a) y = Add(a, b) }"
+    planner = planner_of(tmp_path, graph)
+    plan = planner.plan(Scenario())
+    (chunk,) = arena_tables(plan, planner.model, ticket=3)
+    assert (chunk.table, chunk.ticket, chunk.last) == ("arena:run", 3, True)
+    found = table([chunk])
+    assert found["value"] == ["a", "b"]
+    blocks = plan.phases[0].arena.placements.values()
+    assert found["offset"] == [item.offset for item in blocks]
+    assert list(zip(found["first"], found["last"], strict=True)) == [(0, 2), (1, 2)]
+    assert found["size"] == [32, 32]
+    refused = list(arena_tables(made_plan(VerdictKind.REFUSED), made_model(tmp_path), ticket=3))
+    assert [(item.table, item.rows, item.last) for item in refused] == [
+        ("arena:prefill", 0, True),
+        ("arena:decode", 0, True),
+    ]

@@ -72,8 +72,9 @@ def test_a_plan_is_answered_and_its_rows_follow(engine: EngineProcess) -> None:
     assert plan.kv_capacity >= plan.context == 1024
     engine.call("snapshot")
     chunks = [chunk for chunk in engine.heard("table") if chunk.ticket == plan.ticket]
-    assert {chunk.table for chunk in chunks} == {"nodes:prefill", "nodes:decode"}
-    assert sum(chunk.rows for chunk in chunks) == plan.node_rows
+    tables = {"nodes:prefill", "nodes:decode", "arena:prefill", "arena:decode"}
+    assert {chunk.table for chunk in chunks} == tables
+    assert sum(chunk.rows for chunk in chunks if chunk.table.startswith("nodes:")) == plan.node_rows
     assert all(chunk.last for chunk in chunks)
     columns = {column.name: column_values(column) for column in chunks[0].columns}
     assert "com.microsoft" in columns["domain"]

@@ -39,8 +39,15 @@ def test_j1_first_look_counts_move_then_stand_still(story: Story) -> None:
     assert story.state.live.steps_replayed == 24
     assert story.state.run.tokens_per_second_replay
     story.picture("j1-light")
+    arena = window.arena.arena
+    assert arena is not None
+    window.docks["arena"].raise_()
+    window.arena.jump.emit(next(node for node in arena.nodes if node.endswith("GroupQueryAttention")))
+    assert "GroupQueryAttention" in window.nodes.table_name(window.nodes.view.currentIndex())
+    story.picture("arena-light")
     window.actions_by_id["theme"].trigger()
     window.live.by_step.setChecked(True)
+    window.arena.phase.setCurrentText("decode")
     story.picture("j1-dark")
 
 

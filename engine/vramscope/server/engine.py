@@ -141,11 +141,13 @@ class Engine:
         return headroom_curves(self._open_planner(), params, listener)
 
     def node_tables(self) -> Iterator[TableChunk]:
-        """The node rows of the newest plan."""
+        """The node rows of the newest plan, and the blocks of its arenas."""
+        from vramscope.report.arena import arena_tables
         from vramscope.report.rows import node_tables
 
         ticket = self._plan_info.ticket if self._plan_info else 0
         yield from node_tables(self.plan_made, ticket)
+        yield from arena_tables(self.plan_made, self.model, ticket)
 
     def _plan_for(self, scenario: Scenario, device: str) -> Plan:
         """The newest plan, or one of its own where that is not for this scenario and the device's kernels."""

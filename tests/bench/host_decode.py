@@ -89,6 +89,9 @@ def main() -> None:
     model = open_path(folder)
     decoder = Decoder(model, make_plan(model, Scenario(prompt=16, context=512)))
     decoder.load()
+    decoder.prefill(
+        [PROMPT]
+    )  # the engine times its BLAS threads at first use: before the peer's threads are there
     peer = Peer(model)
     rows: list[tuple[float, float, float]] = []
     for number in range(ROUNDS):

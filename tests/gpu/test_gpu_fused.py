@@ -103,7 +103,7 @@ class Made:
             fused, result = replace(fused, residual=place, y=place), result + value
             y = place
         assert fused.suits()
-        self.bench.device.issue(fused.launch())
+        self.bench.device.issue(fused.launch(clusters=self.bench.device.clusters))
         assert error(self.bench.device.download(y), result) < LIMITS[self.kind]
 
 

@@ -78,7 +78,7 @@ class Twin:
         self.downloads += kind == 2
         ctypes.memmove(target, source, size)
 
-    def memsetAsync(self, target: int, value: int, size: int, _stream: int) -> None:  # noqa: N802
+    def memsetAsync(self, target: int, value: int, size: int, _stream: int) -> None:  # noqa: N802 - CuPy's name
         """Fills at once."""
         ctypes.memset(target, value, size)
 

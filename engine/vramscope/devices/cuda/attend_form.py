@@ -210,13 +210,13 @@ def attend_source(
     vector: int = 1,
     rows: int = 0,
     *,
-    cluster: bool = False,
+    cluster: int = 0,
     flash: bool = False,
 ) -> Source:
     """The attention kernels for one element type and head size.
 
     With ``rows`` (query heads a block) and ``vector`` (elements a load) those for a single query row; with
-    ``cluster`` in the form whose blocks join their shares themselves; ``flash``: the matrix units' form.
+    ``cluster`` blocks that join their shares themselves; ``flash``: the matrix units' form.
 
     Raises:
         NoKernelError: a type or a width that they do not have.
@@ -229,7 +229,7 @@ def attend_source(
     side = min(32, 1 << (-(-width // vector) - 1).bit_length())
     names = (("T", kind), ("HEAD", width), ("VEC", vector), ("SIDE", side), ("ROWS", max(rows, 1)))
     warps = (("WARPS", split_warps(width, rows)),)
-    single = (*warps, *((("CLUSTER", 1),) if cluster else ())) if rows else ()
+    single = (*warps, *((("CLUSTER", cluster),) if cluster else ())) if rows else ()
     halves = (("HALF", int(kind == "f16")),) if flash else ()
     file = "attend_split" if rows else "attend_flash" if flash else "attend_tiled"
     return source(file, tuple((name, str(value)) for name, value in (*names, *single, *halves)))
@@ -283,7 +283,7 @@ def decode_launch(attention: Attention, fresh: Fresh) -> Launch:
     """Append and attend in one launch, for one query row: the blocks of a head form a cluster."""
     rows = attention.group
     vector = load_width(attention)
-    text = attend_source(attention.dtype, attention.width, vector, rows, cluster=True)
+    text = attend_source(attention.dtype, attention.width, vector, rows, cluster=attention.splits)
     grid = (attention.splits, attention.kv_heads, attention.batch)
     threads = (32 * split_warps(attention.width, rows), 1, 1)
     arguments = (attention.pack(), fresh.pack())

@@ -168,7 +168,7 @@ class CudaDevice:
             for group in plan.groups
         )
         for group in plan.groups:
-            issue = self._bind(group.fused.launch())
+            issue = self._bind(group.fused.launch(clusters=self.clusters))
             for position in group.members:
                 launches[position].kernel = nothing
             launches[group.at].kernel = self._fused(issue, launches[group.at], plan.sums.get(group.at))

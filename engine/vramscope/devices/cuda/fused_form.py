@@ -20,6 +20,8 @@ WARPS = 8
 """Warps of a block of every fused kernel."""
 MOST_ROWS = 4
 """Activation rows of a fused product at most."""
+DEEP_ENOUGH = 512
+"""Depth from which several blocks share it."""
 ENOUGH_BLOCKS = 200
 """Blocks that keep a large card busy."""
 PLAIN, SILU, GELU, GELU_TANH = 0, 1, 2, 3
@@ -105,8 +107,9 @@ class Fused:
     def _pair(self, values: list[DeviceArray | None]) -> tuple[int, int]:
         return (address(values[0]), address(values[1]) if len(values) > 1 else 0)
 
-    def launch(self) -> Launch:
-        """The one launch; :meth:`suits` must hold."""
+    def launch(self, *, clusters: bool) -> Launch:
+        """The one launch; :meth:`suits` must hold. ``clusters``: the card has them."""
+        cluster = 1
         names: list[tuple[str, object]] = [("T", self.kind), ("ROWS", self.rows), ("PAIR", self.joined)]
         names += [("NORM", int(self.norm is not None))]
         names += [("SKIP", int(self.norm is not None and self.norm.skip is not None))]
@@ -118,16 +121,27 @@ class Fused:
             names += [("IS_HALF", 1)] if self.kind == "f16" else []
             grid, function, shared = blocks(self.n, 16), "packed", self._packed_bytes()
         elif weight.columns:
-            lanes = self.lanes()
-            names.append(("LANES", lanes))
-            grid, function, shared = blocks(self.n, lanes * vector), "columns", 0
+            lanes = self.lanes(clusters=clusters)
+            tiles = blocks(self.n, lanes * vector)
+            cluster = self.shares(tiles) if clusters else 1
+            names += [("LANES", lanes), ("SHARES", cluster)]
+            grid, function, shared = tiles * cluster, "columns", 0
         else:
             grid, function, shared = blocks(self.n, 4 * WARPS), "lines", 4 * self.rows * self.k
         text = source("fused", tuple((name, str(value)) for name, value in names))
-        return Launch(text, function, (grid, 1, 1), threads, (self.pack(),), shared)
+        return Launch(text, function, (grid, 1, 1), threads, (self.pack(),), shared, cluster)
 
-    def lanes(self) -> int:
-        """Threads side by side along the columns: as many as still give every multiprocessor a block."""
+    def shares(self, tiles: int) -> int:
+        """Blocks of a cluster that share one tile's depth: up to 8 where there are few tiles."""
+        return next((n for n in (1, 2, 4) if tiles * n >= ENOUGH_BLOCKS), 8) if self.k >= DEEP_ENOUGH else 1
+
+    def lanes(self, *, clusters: bool) -> int:
+        """Threads side by side along the columns: as many as still give every multiprocessor a block.
+
+        With clusters a tile is always 128 bytes wide, for the depth is shared instead.
+        """
+        if clusters and self.k >= DEEP_ENOUGH:
+            return 8
         vector = 16 // self.x.itemsize
         return next((n for n in (8, 4) if self.n // (n * vector) >= ENOUGH_BLOCKS), 2)
 

@@ -112,11 +112,18 @@ extern "C" __global__ __launch_bounds__(32 * WARPS) void attend_split(Attend a, 
   for (int i = blockIdx.x * 32 * WARPS + threadIdx.x; i < ROWS * HEAD; i += 32 * WARPS * (int)a.splits) {
     int r = i / HEAD, d = i % HEAD;
     if (r >= heads) continue;
-    float top = -INFINITE, total = 0.f, v = 0.f;
-    for (int c = 0; c < a.splits; c++) top = fmaxf(top, remote(&block_most[r], c));
-    for (int c = 0; c < a.splits; c++) {
-      float f = rescale(remote(&block_most[r], c), top);
-      total += remote(&block_sums[r], c) * f; v += remote(&block_values[r][d], c) * f;
+    float top = -INFINITE, total = 0.f, v = 0.f, tops[CLUSTER], totals[CLUSTER], parts[CLUSTER];
+#pragma unroll
+    for (int c = 0; c < CLUSTER; c++) {
+      tops[c] = remote(&block_most[r], c); totals[c] = remote(&block_sums[r], c);
+      parts[c] = remote(&block_values[r][d], c);
+    }
+#pragma unroll
+    for (int c = 0; c < CLUSTER; c++) top = fmaxf(top, tops[c]);
+#pragma unroll
+    for (int c = 0; c < CLUSTER; c++) {
+      float f = rescale(tops[c], top);
+      total += totals[c] * f; v += parts[c] * f;
     }
     i64 h = head0 + r;
     if (a.sink_zero) total += expf(0.f - top); else if (a.sink) total += expf(wide(a.sink[h]) - top);

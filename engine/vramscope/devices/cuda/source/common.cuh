@@ -89,7 +89,7 @@ __device__ __forceinline__ u32 remote_bits(const void* p, int rank) {
 #if __CUDA_ARCH__ >= 900
   u32 at = (u32)__cvta_generic_to_shared(p), there;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(rank));
-  asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(v) : "r"(there) : "memory");
+  asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(v) : "r"(there));
 #endif
   return v;
 }

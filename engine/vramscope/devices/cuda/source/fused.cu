@@ -66,31 +66,33 @@ extern "C" __global__ __launch_bounds__(32 * WARPS) void columns(Fused f) {
   __shared__ float room[WARPS][ROWS][MATS][LANES * VEC];
   __shared__ float square_room[WARPS][ROWS];
   int lane = threadIdx.x % LANES, group = threadIdx.x / LANES, warp = threadIdx.x / 32;
-  i64 column = (blockIdx.x * (i64)LANES + lane) * VEC;
+  i64 tile = blockIdx.x / SHARES, share = blockIdx.x % SHARES;
+  i64 column = (tile * (i64)LANES + lane) * VEC;
   bool inside = column < f.n;
+  i64 part = (f.k + SHARES - 1) / SHARES, start = share * part, end = start + part < f.k ? start + part : f.k;
   float acc[ROWS][MATS][VEC] = {}, squares[ROWS] = {};
   Pack<T, VEC> w[DEEP][MATS];
   RELEASE();
 #pragma unroll
   for (int u = 0; u < DEEP; u++) {
-    i64 k = group + u * GROUPS;
+    i64 k = start + group + u * GROUPS;
 #pragma unroll
     for (int m = 0; m < MATS; m++)
-      if (inside && k < f.k) w[u][m] = *(const Pack<T, VEC>*)((const T*)f.w[m] + k * f.n + column);
+      if (inside && k < end) w[u][m] = *(const Pack<T, VEC>*)((const T*)f.w[m] + k * f.n + column);
   }
   WAIT();
-  for (i64 base = group; base < f.k; base += DEEP * GROUPS) {
+  for (i64 base = start + group; base < end; base += DEEP * GROUPS) {
     float v[DEEP][ROWS];
 #pragma unroll
     for (int u = 0; u < DEEP; u++) {
       i64 k = base + u * GROUPS;
 #pragma unroll
-      for (int r = 0; r < ROWS; r++) v[u][r] = k < f.k ? element(f, r, k, &squares[r]) : 0.f;
+      for (int r = 0; r < ROWS; r++) v[u][r] = k < end ? element(f, r, k, &squares[r]) : 0.f;
     }
 #pragma unroll
     for (int u = 0; u < DEEP; u++) {
       i64 k = base + u * GROUPS, next = k + DEEP * GROUPS;
-      if (inside && k < f.k) {
+      if (inside && k < end) {
 #pragma unroll
         for (int m = 0; m < MATS; m++) {
 #pragma unroll
@@ -99,7 +101,7 @@ extern "C" __global__ __launch_bounds__(32 * WARPS) void columns(Fused f) {
 #pragma unroll
             for (int r = 0; r < ROWS; r++) acc[r][m][i] += v[u][r] * weight;
           }
-          if (next < f.k) w[u][m] = *(const Pack<T, VEC>*)((const T*)f.w[m] + next * f.n + column);
+          if (next < end) w[u][m] = *(const Pack<T, VEC>*)((const T*)f.w[m] + next * f.n + column);
         }
       }
     }
@@ -119,6 +121,45 @@ extern "C" __global__ __launch_bounds__(32 * WARPS) void columns(Fused f) {
     if (threadIdx.x % 32 == 0) square_room[warp][r] = squares[r];
   }
   __syncthreads();
+#if SHARES > 1
+  // The blocks of a cluster share k: each adds up its own part, then every block finishes some of the columns.
+  __shared__ float whole[ROWS][MATS][LANES * VEC], whole_square[ROWS];
+  for (int i = threadIdx.x; i < ROWS * LANES * VEC; i += 32 * WARPS) {
+    int r = i / (LANES * VEC), q = i % (LANES * VEC);
+    float square = 0.f;
+#pragma unroll
+    for (int m = 0; m < MATS; m++) {
+      float total = 0.f;
+#pragma unroll
+      for (int w = 0; w < WARPS; w++) total += room[w][r][m][q];
+      whole[r][m][q] = total;
+    }
+#pragma unroll
+    for (int w = 0; w < WARPS; w++) square += square_room[w][r];
+    if (q == 0) whole_square[r] = square;
+  }
+  CLUSTER_SYNC();
+  for (int i = (int)share * 32 * WARPS + threadIdx.x; i < ROWS * LANES * VEC; i += SHARES * 32 * WARPS) {
+    int r = i / (LANES * VEC), q = i % (LANES * VEC);
+    float total[2] = {}, square = 0.f, parts[SHARES][MATS], squares_of[SHARES];
+#pragma unroll
+    for (int c = 0; c < SHARES; c++) {
+#pragma unroll
+      for (int m = 0; m < MATS; m++) parts[c][m] = remote(&whole[r][m][q], c);
+      squares_of[c] = NORM ? remote(&whole_square[r], c) : 0.f;
+    }
+#pragma unroll
+    for (int c = 0; c < SHARES; c++) {
+#pragma unroll
+      for (int m = 0; m < MATS; m++) total[m] += parts[c][m];
+      square += squares_of[c];
+    }
+    float inverse = inverse_of(f, square);
+    i64 at = tile * (i64)(LANES * VEC) + q;
+    if (at < f.n) finish(f, r, at, total[0] * inverse, total[1] * inverse);
+  }
+  CLUSTER_SYNC();
+#else
   for (int i = threadIdx.x; i < ROWS * LANES * VEC; i += 32 * WARPS) {
     int r = i / (LANES * VEC), q = i % (LANES * VEC);
     float total[2] = {}, square = 0.f;
@@ -132,6 +173,7 @@ extern "C" __global__ __launch_bounds__(32 * WARPS) void columns(Fused f) {
     i64 at = blockIdx.x * (i64)(LANES * VEC) + q;
     if (at < f.n) finish(f, r, at, total[0] * inverse, total[1] * inverse);
   }
+#endif
 }
 
 #else

@@ -10,6 +10,7 @@ import msgspec
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from vramscope.messages.headroom import HeadroomParams
+from vramscope.messages.node import NodeParams
 from vramscope.messages.planning import ExportParams, PlanParams
 from vramscope.messages.running import CountParams, PrefillParams, RunModelParams
 from vramscope_app.client import IMMEDIATE, QUIET, Call, Death, EngineClient, Refusal, Reply
@@ -147,6 +148,14 @@ class Controller(QObject):
             batches = other_batches(state.plan.scenario.batch)
             self.client.call("headroom", HeadroomParams(scenario=state.plan.scenario, batches=batches))
 
+    def inspect(self, phase: str, step: int) -> None:
+        """Asks for everything about a node of the newest plan."""
+        if self.state.ready and self.state.plan is not None and not self.state.working:
+            self.client.call("node", NodeParams(phase=phase, step=step))
+
+    def _take_node(self, reply: Reply) -> dict[str, Any]:
+        return {"node": reply.result}
+
     def choose_context(self, tokens: int) -> None:
         """Plans another context."""
         self.edit(msgspec.structs.replace(self.state.scenario, context=tokens))
@@ -259,6 +268,7 @@ class Controller(QObject):
             "headroom": None,
             "nodes": {},
             "arenas": {},
+            "node": None,
             "run": EMPTY_RUN,
             "capture": None,
             "verify": None,

@@ -35,6 +35,7 @@ DOCKS = (
     DockPlace("live", "Live memory", RIGHT),
     DockPlace("axes", "Bounded axes", BOTTOM),
     DockPlace("headroom", "Headroom", BOTTOM),
+    DockPlace("inspector", "Node", BOTTOM),
     DockPlace("arena", "Memory map", BOTTOM),
     DockPlace("problems", "Problems", BOTTOM),
     DockPlace("capture", "Capture", BOTTOM),

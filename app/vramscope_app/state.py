@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from vramscope.messages.headroom import HeadroomCurves
     from vramscope.messages.model import Hello, ModelInfo, OpenParams
+    from vramscope.messages.node import NodeInfo
     from vramscope.messages.planning import PlanInfo
     from vramscope.messages.running import CaptureInfo, RunModelInfo, VerifyInfo
     from vramscope_app.client import Call, Death, Refusal
@@ -115,6 +116,8 @@ class AppState:
     """Node tables by phase."""
     arenas: Mapping[str, NodeTable] = field(default_factory=dict)
     """Blocks of the arenas by phase."""
+    node: NodeInfo | None = None
+    """The inspected node; of an older plan while the newer one is asked."""
     run: RunInfo = EMPTY_RUN
     capture: CaptureInfo | None = None
     verify: VerifyInfo | None = None

@@ -16,6 +16,7 @@ from vramscope_app.panels.busy import BusyIndicator
 from vramscope_app.panels.capture import CapturePanel
 from vramscope_app.panels.events import EventPanel
 from vramscope_app.panels.headroom import HeadroomPanel
+from vramscope_app.panels.inspector import InspectorPanel
 from vramscope_app.panels.live import LivePanel
 from vramscope_app.panels.log import LogPanel
 from vramscope_app.panels.nodes import NodePanel
@@ -70,6 +71,7 @@ class MainWindow(CommandWindow):
         self.counters = TablePanel("counters", "Allocations", COUNTER_HEADINGS, look)
         self.capture_panel, self.log = CapturePanel(look), LogPanel()
         self.headroom, self.arena = HeadroomPanel(look), ArenaPanel(look)
+        self.inspector = InspectorPanel(look)
         self.palette_box = Palette(self)
         self.busy = BusyIndicator(self.actions_by_id["cancel"])
         self._engine_label, self._model_label = QLabel(), QLabel()
@@ -120,6 +122,7 @@ class MainWindow(CommandWindow):
             "axes": self.axes,
             "headroom": self.headroom,
             "arena": self.arena,
+            "inspector": self.inspector,
             "problems": self.problems,
             "capture": self.capture_panel,
             "counters": self.counters,
@@ -147,12 +150,23 @@ class MainWindow(CommandWindow):
         self.scenario.wanted.connect(control.edit)
         self.axes.edited.connect(control.declare)
         self.palette_box.chosen.connect(self.run_command)
+        self.nodes.chosen.connect(self._inspect)
+        self.docks["headroom"].visibilityChanged.connect(self.headroom.set_seen)
+        self.docks["inspector"].visibilityChanged.connect(self.inspector.set_seen)
+        self.inspector.wanted.connect(self._inspect)
         self.headroom.wanted.connect(control.want_headroom)
         self.headroom.chosen.connect(control.choose_context)
         self.overview.restart.connect(control.restart)
         self.overview.dismiss.connect(control.dismiss)
         self.overview.suggested.connect(self._apply)
-        for panel in (self.axes, self.problems, self.capture_panel, self.overview, self.arena):
+        for panel in (
+            self.axes,
+            self.problems,
+            self.capture_panel,
+            self.overview,
+            self.arena,
+            self.inspector,
+        ):
             panel.jump.connect(self.jump)
         self.recent_menu.triggered.connect(self._open_recent)
         self.sample_menu.triggered.connect(self._open_sample)
@@ -191,10 +205,19 @@ class MainWindow(CommandWindow):
     def _show_charts(self, old: AppState, new: AppState) -> None:
         if new.arenas is not old.arenas:
             self.arena.set_tables(new.arenas, new.nodes)
+            self._inspect()
+        if new.node is not old.node:
+            self.inspector.set_node(new.node)
         if new.headroom is not old.headroom:
             self.headroom.set_curves(new.headroom)
         if new.plan is not old.plan or (old.busy is not None and new.busy is None):
             self.headroom.ask_soon()
+
+    def _inspect(self) -> None:
+        """Asks for the chosen node, unless nobody sees it."""
+        phase, step = self.nodes.chosen_step()
+        if step >= 0 and self.inspector.seen:
+            self.controller.inspect(phase, step)
 
     def _show_hello(self, state: AppState) -> None:
         if state.hello is not None:
@@ -288,7 +311,14 @@ class MainWindow(CommandWindow):
             action.set_look(look)
         for part in (self.overview, self.nodes, self.run_panel, self.live, self.headroom, self.arena):
             part.set_look(look)
-        for panel in (self.axes, self.problems, self.counters, self.capture_panel, self.events):
+        for panel in (
+            self.axes,
+            self.problems,
+            self.counters,
+            self.capture_panel,
+            self.events,
+            self.inspector,
+        ):
             panel.set_look(look)
 
     # Qt

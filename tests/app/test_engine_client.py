@@ -70,8 +70,10 @@ def test_opening_and_planning_answer_typed_results_and_tables(ready: EngineClien
     with qtbot.waitSignal(ready.answered, timeout=PATIENCE) as answer:
         ready.call("plan", PlanParams(scenario=model.scenario))
     plan = answer.args[0].result
-    qtbot.waitUntil(lambda: len(tables) == len(plan.phases), timeout=PATIENCE)
-    assert tables == [(f"nodes:{phase.name}", plan.ticket) for phase in plan.phases]
+    qtbot.waitUntil(lambda: len(tables) == 2 * len(plan.phases), timeout=PATIENCE)
+    assert tables == [
+        (f"{kind}:{phase.name}", plan.ticket) for kind in ("nodes", "arena") for phase in plan.phases
+    ]
 
 
 def test_a_failure_carries_the_engines_fields_and_the_engine_lives_on(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QShowEvent
+from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from vramscope_app.panels.live import AXIS_WIDTH, byte_spacing, byte_ticks
@@ -42,6 +42,7 @@ class HeadroomPanel(QWidget):
         super().__init__()
         self._look = look
         self.drawn: Chart | None = None
+        self._seen = False
         self.plot = pg.PlotWidget()
         self._words = QLabel(EMPTY)
         self._timer = QTimer(self)
@@ -79,13 +80,13 @@ class HeadroomPanel(QWidget):
 
     def ask_soon(self) -> None:
         """The plan is another one: asks for its curves unless nobody sees them."""
-        if self.isVisible():
+        if self._seen:
             self._timer.start()
 
-    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
-        """Seen again: perhaps the plan changed meanwhile."""
-        super().showEvent(event)
-        self._timer.start()
+    def set_seen(self, seen: bool) -> None:
+        """Whether its tab is in front; seen again, perhaps the plan changed meanwhile."""
+        self._seen = seen
+        self.ask_soon()
 
     def set_curves(self, curves: HeadroomCurves | None) -> None:
         """Draws an answer; nothing for None."""

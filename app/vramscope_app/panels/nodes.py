@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QModelIndex, QSignalBlocker, Qt, QTimer
+from PySide6.QtCore import QModelIndex, QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QComboBox,
@@ -37,6 +37,9 @@ OPEN_ROWS = 400
 
 class NodePanel(QWidget):
     """Shows one phase of a plan's node table."""
+
+    chosen = Signal()
+    """Another node is the current one, or the same of another plan."""
 
     def __init__(self, look: Look) -> None:
         super().__init__()
@@ -124,6 +127,7 @@ class NodePanel(QWidget):
         self.phase.currentTextChanged.connect(self._show_phase)
         self.grouping.toggled.connect(self._group)
         self.view.header().sortIndicatorChanged.connect(self.model.sort)
+        self.view.selectionModel().currentRowChanged.connect(self.chosen)
         self.model.modelAboutToBeReset.connect(self._remember)
         self.model.modelReset.connect(self._restore)
 
@@ -156,6 +160,11 @@ class NodePanel(QWidget):
         """The full name of the node at an index; empty for a scope."""
         row = self.model.node_row(index)
         return self.model.table.text("name", row) if row >= 0 else ""
+
+    def chosen_step(self) -> tuple[str, int]:
+        """The phase that is shown, and the chosen node's step; −1 for none."""
+        row = self.model.node_row(self.view.currentIndex())
+        return self.phase.currentText(), self.model.table.number("step", row) if row >= 0 else -1
 
     def jump(self, name: str) -> bool:
         """Shows and chooses a node by name; clears the search when that hides it."""

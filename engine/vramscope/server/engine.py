@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vramscope.messages.headroom import HeadroomCurves, HeadroomParams
     from vramscope.messages.live import SnapshotInfo
     from vramscope.messages.model import ModelInfo, OpenParams
+    from vramscope.messages.node import NodeInfo, NodeParams
     from vramscope.messages.planning import ExportParams, HeadroomInfo, PlanInfo, PlanParams
     from vramscope.messages.running import (
         CaptureInfo,
@@ -139,6 +140,13 @@ class Engine:
         from vramscope.server.headroom_curves import headroom_curves
 
         return headroom_curves(self._open_planner(), params, listener)
+
+    def node_detail(self, params: NodeParams, _listener: Listener) -> NodeInfo:
+        """One node of the newest plan in full."""
+        from vramscope.server.node_detail import node_detail
+
+        ticket = self._plan_info.ticket if self._plan_info else 0
+        return node_detail(self.plan_made, self.model, ticket, params)
 
     def node_tables(self) -> Iterator[TableChunk]:
         """The node rows of the newest plan, and the blocks of its arenas."""

@@ -38,6 +38,7 @@ HANDLERS: Mapping[str, Callable[[Engine, Any, Listener], msgspec.Struct]] = Mapp
         "open": Engine.open,
         "plan": Engine.plan,
         "headroom": Engine.headroom_curves,
+        "node": Engine.node_detail,
         "prefill": Engine.prefill,
         "step": Engine.step,
         "capture": Engine.capture,

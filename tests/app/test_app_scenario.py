@@ -1,0 +1,102 @@
+"""The scenario in the window: remedies, growth, chat, sampling, and what the command line wished for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from PySide6.QtWidgets import QLineEdit
+
+from vramscope.messages.model import OpenParams
+from vramscope.messages.planning import PlanParams, SuggestionInfo
+from vramscope.messages.running import PrefillParams, SamplingInfo
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from tests.app.conftest import Script
+
+
+@pytest.fixture
+def opened(script: Script) -> Script:
+    script.open()
+    script.plan()
+    return script
+
+
+def test_where_it_does_not_fit_suggestions_are_buttons_with_what_they_save(
+    opened: Script, messages: ModuleType
+) -> None:
+    row = opened.window.overview.remedies
+    assert not row.isVisible()
+    made = messages.plan(ticket=2)
+    short = msgspec.structs.replace(
+        made, verdict=msgspec.structs.replace(made.verdict, kind="does not fit", headroom=-1)
+    )
+    opened.answer("plan", PlanParams(scenario=made.scenario), short)
+    assert [button.isVisible() for button in row.buttons] == [True, False, False]
+    assert row.buttons[0].text() == "Context 1,024 · saves 320 MiB"
+    row.buttons[0].click()
+    assert opened.controller.state.scenario.context == 1024
+
+
+def test_a_suggested_maximum_opens_the_editor_of_its_symbol(script: Script, messages: ModuleType) -> None:
+    script.open()
+    suggestion = SuggestionInfo(title="Declare a maximum for boxes", saves=0, change={"maxima": "boxes"})
+    made = msgspec.structs.replace(messages.plan(refused=True), suggestions=[suggestion])
+    script.answer("plan", PlanParams(scenario=made.scenario), made)
+    before = script.controller.state.scenario
+    button = script.window.overview.remedies.buttons[0]
+    assert button.text() == "Declare a maximum for boxes"
+    button.click()
+    editor = script.window.axes.view.findChild(QLineEdit)
+    assert isinstance(editor, QLineEdit)
+    assert script.window.axes.view.currentIndex() == script.window.axes.model.index(0, 2)
+    assert script.controller.state.scenario == before
+
+
+def test_a_growing_cache_is_part_of_the_scenario(opened: Script) -> None:
+    bar = opened.window.scenario
+    assert not bar.bucket.isEnabled()
+    bar.growing.click()
+    bar.bucket.setValue(16)
+    scenario = opened.controller.state.scenario
+    assert (scenario.bucket_growing, scenario.bucket_minimum) == (True, 16)
+
+
+def test_chat_can_be_asked_for_only_where_the_model_has_a_template(
+    script: Script, messages: ModuleType
+) -> None:
+    script.open()
+    chat = script.window.run_panel.chat
+    assert not chat.isEnabled()
+    assert "no chat template" in chat.toolTip()
+    script.answer("open", OpenParams(sample="talks"), messages.model(chat=True))
+    assert chat.isEnabled()
+
+
+def test_sampling_is_greedy_until_a_temperature_is_chosen(
+    opened: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[PrefillParams] = []
+    monkeypatch.setattr(opened.client, "call", lambda _method, params: sent.append(params))
+    row = opened.window.run_panel.sampling
+    row.seed.setValue(7)
+    assert not row.seed.isEnabled()
+    opened.window.prefill()
+    row.temperature.setValue(0.7)
+    row.top_k.setValue(40)
+    row.top_p.setValue(0.9)
+    assert row.seed.isEnabled()
+    opened.window.prefill()
+    assert sent[0].sampling == SamplingInfo()
+    assert sent[1].sampling == SamplingInfo(temperature=0.7, top_k=40, top_p=0.9, seed=7)
+
+
+def test_a_wished_scenario_is_planned_once_and_then_forgotten(script: Script, messages: ModuleType) -> None:
+    script.controller.wish(card="H100 SXM", batch=4)
+    script.open()
+    assert (script.controller.state.scenario.card, script.controller.state.scenario.batch) == ("H100 SXM", 4)
+    script.answer("open", OpenParams(sample="other"), messages.model())
+    assert script.controller.state.scenario == messages.model().scenario

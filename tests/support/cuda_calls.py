@@ -94,16 +94,12 @@ class Bench:
             return Packed(self.put(value.data), value.dtype, value.shape)
         return self.put(value)
 
-    def _place(
-        self, wanted: tuple[Sequence[int], Any] | int | None, given: list[Any]
-    ) -> Any:  # noqa: ANN401 - a device array
+    def _place(self, wanted: tuple[Sequence[int], Any] | int | None, given: list[Any]) -> Any:  # noqa: ANN401 - a device array
         if wanted is None:
             return None
         return given[wanted] if isinstance(wanted, int) else self.room(*wanted)
 
-    def _scratch(
-        self, node: Node, inputs: Sequence[Tensors | Packed | None], placed: list[Any]
-    ) -> Any:  # noqa: ANN401 - a device array
+    def _scratch(self, node: Node, inputs: Sequence[Tensors | Packed | None], placed: list[Any]) -> Any:  # noqa: ANN401 - a device array
         estimate = CUDA_WORKSPACE.get((node.domain, node.operator))
         if estimate is None:
             return None

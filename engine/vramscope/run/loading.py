@@ -169,7 +169,13 @@ def _view_of_weights(memory: SessionMemory, index: PlanningIndex, step: Step) ->
         return False
     output, root = step.outputs[0], index.root_of[step.outputs[0]]
     shape, source = index.program.values[output].shape, memory.weights.get(root)
-    if root == output or shape is None or source is None or isinstance(source, list) or memory.device.name == "host":
+    if (
+        root == output
+        or shape is None
+        or source is None
+        or isinstance(source, list)
+        or memory.device.name == "host"
+    ):
         return False
     extents = tuple(dim for dim in shape if isinstance(dim, int))
     if len(extents) != len(shape):

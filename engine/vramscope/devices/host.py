@@ -11,6 +11,7 @@ from vramscope.devices.base import Action, BoundLaunch, Buffer, FeedWrite, Fusio
 from vramscope.devices.blas import BlasThreads
 from vramscope.devices.latch import ErrorLatch
 from vramscope.devices.ledger import Ledger, Site
+from vramscope.devices.pages import HostPages
 from vramscope.errors import CancelledError, RecordingError, VramscopeError
 from vramscope.ops.reference import run_reference
 
@@ -34,6 +35,7 @@ class HostDevice:
         Of BLAS, None to measure.
         """
         self._blas = BlasThreads(threads)
+        self._pages = HostPages(ALIGNMENT)
         self._ledger = Ledger(budget)
         self._open: dict[int, Buffer] = {}
         self._recording = False
@@ -70,12 +72,10 @@ class HostDevice:
         """
         lease = self._ledger.take(site, size)
         try:
-            raw = np.empty(size + ALIGNMENT, np.uint8)
+            view = self._pages.take(size)
         except MemoryError:
             self._ledger.give_back(lease)
             raise
-        start = -raw.ctypes.data % ALIGNMENT
-        view = raw[start : start + size]
         buffer = Buffer(lease, view, view.ctypes.data)
         self._open[lease.number] = buffer
         return buffer
@@ -218,6 +218,7 @@ class HostDevice:
         """Gives back everything that is still out."""
         for buffer in tuple(self._open.values()):
             self.release(buffer)
+        self._pages.close()
 
 
 def _feed(write: FeedWrite) -> Callable[[], None]:

@@ -243,7 +243,6 @@ def test_a_prompt_without_a_tokenizer(tell: Callable[..., Told], tmp_path: Path)
         ((), ("prompt",)),
         (("--tokens", "99999"), ("99999", "511")),
         (("--prompt", "x", "--chat"), ("chat",)),
-        (("--tokens", "1", "--budget", "1MiB"), ("budget",)),
         (("--tokens", "1", "--temperature", "-1"), ("temperature",)),
         (("--tokens", "1", "--top-p", "0", "--temperature", "1"), ("top-p",)),
     ],

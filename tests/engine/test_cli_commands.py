@@ -231,6 +231,32 @@ def test_declines_are_shown_with_reason_and_remedy(
     assert all(item["reason"] and item["remedy"] for item in declines)
 
 
+def test_a_run_over_its_budget_ends_like_a_plan_that_does_not_fit(
+    said: Callable[..., str], document: Callable[..., Any]
+) -> None:
+    plan = document("plan", "tiny-llama", "--prompt", "8", "--context", "64")["plan"]
+    need = plan["total"]["bytes"]
+    words = (
+        "run",
+        "tiny-llama",
+        "--tokens",
+        "5,9",
+        "--prompt-tokens",
+        "8",
+        "--context",
+        "64",
+        "--steps",
+        "4",
+    )
+    error = document(*words, "--budget", str(need - 1), code=1)["error"]
+    assert (error["details"]["requested"], error["details"]["available"]) == (str(need), str(need - 1))
+    assert "would fit" in error["remedy"]
+    told = document(*words, "--budget", str(need))["snapshot"]
+    assert (told["left"], sum(item["bytes"] for item in told["leases"])) == (0, need)
+    assert {item["bytes"] for item in told["phase_peaks"]} == {need}
+    assert "left" in said(*words, "--budget", "1GiB")
+
+
 def test_a_model_that_is_no_decoder_runs_on_seeded_inputs(document: Callable[..., Any]) -> None:
     words = ("run", "unbounded-axis", "--max", "passage_count=5", "--seed")
     first, same, other = document(*words, "1"), document(*words, "1"), document(*words, "2")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
-
 import pytest
+from foreign_governor import ForeignGovernor
 
 from vramscope.devices.governor import Governor
 from vramscope.devices.governor_limits import (
@@ -25,7 +23,7 @@ from vramscope.devices.governor_limits import (
     resolve_limit,
     snapshot,
 )
-from vramscope.devices.governor_types import Authority, Holder, KvCache, Reclaim, Role, Tier, Weights
+from vramscope.devices.governor_types import KvCache, Tier, Weights
 from vramscope.devices.governor_weights import (
     PageIn,
     PagingCounts,
@@ -35,9 +33,6 @@ from vramscope.devices.governor_weights import (
     require_workable,
 )
 from vramscope.errors import InvalidRequestError, OutOfBudgetError, TierExhaustedError
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 DEVICE, HOST, DISK = Tier.DEVICE, Tier.HOST, Tier.DISK
 
@@ -238,63 +233,6 @@ def test_the_least_workable_budget_is_that_of_the_greediest_step() -> None:
     with pytest.raises(OutOfBudgetError, match="at least 35 bytes") as refusal:
         require_workable(34, steps)
     assert (refusal.value.requested, refusal.value.available) == (35, 34)
-
-
-@dataclass
-class ForeignLease:
-    """A lease as somebody else might write it."""
-
-    holder: Holder
-    size: int
-
-    def grow(self, extra: int) -> None:
-        self.size += extra
-
-    def shrink(self, size: int) -> int:
-        self.size -= size
-        return size
-
-    def close(self) -> int:
-        size, self.size = self.size, 0
-        return size
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-@dataclass
-class ForeignGovernor:
-    """A third party's governor: only the interface is shared."""
-
-    authority: Authority = field(default_factory=lambda: Authority("somebody else"))
-    limit: int | None = 100
-    leases: list[ForeignLease] = field(default_factory=list)
-
-    def issue_holder(self, name: str, *, reclaim: Reclaim | None = None, priority: int = 0) -> Holder:
-        return Holder(1, name, self.authority)
-
-    def reserve(self, tier: Tier, size: int, role: Role, holder: Holder) -> ForeignLease:
-        if size > (self.available(tier) or 0):
-            raise TierExhaustedError("bytes", "full", requested=size)
-        return self.record_committed(tier, size, role, holder)
-
-    def record_committed(self, tier: Tier, size: int, role: Role, holder: Holder) -> ForeignLease:
-        self.leases.append(ForeignLease(holder, size))
-        return self.leases[-1]
-
-    def set_limit(self, tier: Tier, limit: int | None) -> None:
-        self.limit = limit
-
-    def available(self, tier: Tier) -> int | None:
-        return (self.limit or 0) - sum(lease.size for lease in self.leases)
-
-    def oversubscribed_bytes(self, tier: Tier) -> int:
-        return max(-(self.available(tier) or 0), 0)
 
 
 def test_g03_a_third_party_s_governor_works_through_the_interface() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from vramscope.cli.main import BAD_INPUT, CANCELLED, DEFECT
-from vramscope.errors import InputError, VramscopeError
+from vramscope.cli.main import BAD_INPUT, CANCELLED, DEFECT, SHORT
+from vramscope.errors import InputError, OutOfBudgetError, VramscopeError
 from vramscope.server.failures import error_info
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ def complain(error: Exception, arguments: argparse.Namespace) -> int:
         print_json({"error": info})
     if info.code == "Cancelled":
         return CANCELLED
+    if isinstance(known, OutOfBudgetError):
+        return SHORT
     return BAD_INPUT if isinstance(known, VramscopeError | MemoryError) else DEFECT
 
 

@@ -90,7 +90,10 @@ def _scenario(parser: argparse.ArgumentParser) -> None:
         "--card", metavar="NAME", default="", help="judge against this card, such as 'RTX 4090'"
     )
     group.add_argument(
-        "--budget", metavar="SIZE", type=size, help="judge against this much memory: 8GiB, 24GB, bytes"
+        "--budget",
+        metavar="SIZE",
+        type=size,
+        help="judge against this much memory, and run within it: 8GiB, 24GB, bytes",
     )
     group.add_argument("--batch", metavar="N", type=count, help="sequences decoded together (1)")
     group.add_argument("--prompt-tokens", metavar="N", type=count, help="tokens of the prompt (64)")

@@ -248,6 +248,7 @@ def show_outcome(out: Console, outcome: Outcome) -> None:
             f"{figure_text(snapshot.kernel_temporaries)} beside the plan, in a measured step",
         ),
         ("device memory", _now_and_peak(snapshot)),
+        ("leased", _leased(snapshot)),
         ("uploads", f"{snapshot.uploads}, {format_bytes(snapshot.upload_bytes)}"),
         ("downloads", f"{snapshot.downloads}, {format_bytes(snapshot.download_bytes)}"),
         (
@@ -264,6 +265,14 @@ def show_outcome(out: Console, outcome: Outcome) -> None:
 
 def _now_and_peak(snapshot: SnapshotInfo) -> str:
     return f"{format_bytes(snapshot.allocated_bytes)}, peak {format_bytes(snapshot.peak_bytes)}"
+
+
+def _leased(snapshot: SnapshotInfo) -> str:
+    """What the session has claimed of the budget, before a byte of it was allocated."""
+    claimed = format_bytes(sum(item.bytes for item in snapshot.leases))
+    if snapshot.budget is None or snapshot.left is None:
+        return f"{claimed}; no budget is set"
+    return f"{claimed} of {format_bytes(snapshot.budget)}, {format_bytes(snapshot.left)} left"
 
 
 def _captured(capture: CaptureInfo | None) -> str:

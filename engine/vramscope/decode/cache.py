@@ -8,7 +8,6 @@ from vramscope.graph.dtypes import numpy_dtype, tensor_bytes
 from vramscope.graph.model import Array, KvForm, KvPair, Model, Value
 from vramscope.plan.symbols import kv_shape, pair_capacity
 from vramscope.plan.types import ComponentName
-from vramscope.run.memory import site
 
 if TYPE_CHECKING:
     from vramscope.devices.base import Buffer
@@ -22,7 +21,7 @@ def allocate_cache(model: Model, runner: Runner, batch: int, capacity: int) -> N
         OutOfBudgetError: the budget does not hold one of them; those made before stay in the session.
     """
     for name, size in kv_buffer_bytes(model, batch, capacity).items():
-        buffer = runner.device.allocate(site(ComponentName.KV_CACHE, name), size)
+        buffer = runner.memory.take(ComponentName.KV_CACHE, name, size)
         buffer.bytes[:] = 0
         runner.memory.kv[name] = buffer
 
@@ -30,7 +29,7 @@ def allocate_cache(model: Model, runner: Runner, batch: int, capacity: int) -> N
 def grow_cache(model: Model, runner: Runner, batch: int, capacities: tuple[int, int], length: int) -> None:
     """Allocates new buffers, copies the valid prefix, rebinds, releases the old ones.
 
-    A refused allocation leaves the cache as it was. Both sets are alive for a moment: the plan's transient.
+    Both sets are alive for a moment: the plan's transient. It is claimed before anything is allocated.
 
     Args:
         model: the decoder.
@@ -38,13 +37,29 @@ def grow_cache(model: Model, runner: Runner, batch: int, capacities: tuple[int, 
         batch: sequences.
         capacities: old and new, in tokens.
         length: valid tokens.
+
+    Raises:
+        OutOfBudgetError: the governor's limit, or the device, does not hold both; the cache is as it was.
     """
+    old, new = (sum(kv_buffer_bytes(model, batch, capacity).values()) for capacity in capacities)
+    with runner.device.ledger.phase("growing"):
+        leases = runner.memory.leases
+        leases.pledge({ComponentName.KV_CACHE.value: old + new})
+        try:
+            _move(model, runner, batch, capacities, length)
+        except BaseException:
+            leases.pledge({ComponentName.KV_CACHE.value: old})
+            raise
+        leases.pledge({ComponentName.KV_CACHE.value: new})
+
+
+def _move(model: Model, runner: Runner, batch: int, capacities: tuple[int, int], length: int) -> None:
     assert model.contract is not None
     old_capacity, new_capacity = capacities
     previous = dict(runner.memory.kv)
     try:
         allocate_cache(model, runner, batch, new_capacity)
-    except Exception:
+    except BaseException:
         _undo(runner, previous)
         raise
     values = {model.program.values[item].name: model.program.values[item] for item in model.program.inputs}
@@ -55,13 +70,13 @@ def grow_cache(model: Model, runner: Runner, batch: int, capacities: tuple[int, 
             new = kv_prefix(pair, runner.memory.kv[name].bytes, value, batch, new_capacity, length)
             runner.device.copy(new, old)
     for buffer in previous.values():
-        runner.device.release(buffer)
+        runner.memory.give(buffer)
 
 
 def _undo(runner: Runner, previous: dict[str, Buffer]) -> None:
     for name, buffer in runner.memory.kv.items():
         if previous.get(name) is not buffer:
-            runner.device.release(buffer)
+            runner.memory.give(buffer)
     runner.memory.kv.clear()
     runner.memory.kv.update(previous)
 

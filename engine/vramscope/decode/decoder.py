@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vramscope.decode.cache import allocate_cache, grow_cache
+from vramscope.decode.cache import allocate_cache, grow_cache, kv_buffer_bytes
 from vramscope.decode.prompts import check_prompts
 from vramscope.decode.sampling import Sampler
 from vramscope.decode.session_state import RunState, SavedState, StepKind
 from vramscope.decode.slot import GraphSlot
+from vramscope.decode.snapshots import decode_snapshot
 from vramscope.decode.speculation import Parts, Speculator, refuse_speculation
 from vramscope.decode.stepper import Stepper
 from vramscope.decode.stepwork import StepWorker
@@ -28,7 +29,7 @@ from vramscope.devices.host import HostDevice
 from vramscope.errors import InputError, NeverCapturedError
 from vramscope.plan.planner import Planner, available_bytes
 from vramscope.plan.symbols import Extents
-from vramscope.plan.types import ComponentName, Phase, Plan, Scenario
+from vramscope.plan.types import Phase, Plan, Scenario
 from vramscope.run.events import (
     CancelCheck,
     EventKind,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vramscope.devices.base import Device
+    from vramscope.devices.governor_types import MemoryGovernor
     from vramscope.graph.model import Array, Model
     from vramscope.run.bindings import Binding
     from vramscope.run.capture import CaptureReport
@@ -60,8 +62,9 @@ class Decoder:
         device: Device | None = None,
         events: EventSink = ignore_event,
         sampling: Sampling | None = None,
+        governor: MemoryGovernor | None = None,
     ) -> None:
-        """Nothing is allocated before :meth:`load`.
+        """Nothing is allocated before :meth:`load`; ``governor`` as :class:`Runner` says.
 
         Raises:
             InputError: the model is not a decoder, or the sampling settings are out of range.
@@ -73,7 +76,7 @@ class Decoder:
         self._contract = model.contract
         self._planner = Planner(model)
         held = device or HostDevice(budget)
-        self._runner = Runner(self._planner, self._planner.suited(plan, held.runtime), held, events)
+        self._runner = Runner(self._planner, self._planner.suited(plan, held.runtime), held, events, governor)
         self._stepper = Stepper(self._runner)
         self._sampler = Sampler(sampling or Sampling())
         self._worker = StepWorker(self._runner, self._stepper, self._sampler)
@@ -93,9 +96,10 @@ class Decoder:
             CancelledError: the user asked to stop; nothing stays allocated.
         """
         try:
-            self._runner.prepare(progress, cancel)
-            self._run.capacity = self._first_capacity()
-            allocate_cache(self.model, self._runner, self.plan.scenario.batch, self._run.capacity)
+            batch, self._run.capacity = self.plan.scenario.batch, self._first_capacity()
+            needed = sum(kv_buffer_bytes(self.model, batch, self._run.capacity).values())
+            self._runner.prepare(progress, cancel, kv=needed)
+            allocate_cache(self.model, self._runner, batch, self._run.capacity)
         except Exception:
             self.close()
             raise
@@ -148,7 +152,7 @@ class Decoder:
         batch = self.plan.scenario.batch
         bindings, program = self._stepper.bind(Phase.PREFILL, Extents(batch, longest, 0, self._run.capacity))
         self._run.uploaded(self._stepper.feeds.fill_prompt(bindings, prompts))
-        started, before = self._start()
+        started, before = self._start("prefill")
         self._runner.run(program, cancel)
         self._run.logits = self._worker.start(bindings, [len(prompt) for prompt in prompts])
         self._run.position = longest
@@ -167,7 +171,7 @@ class Decoder:
             InputError: nothing was prefilled, or the context is full.
         """
         self._need_room()
-        started, before = self._start()
+        started, before = self._start("decode")
         bindings, program = self._stepper.decode(self._run.position, self._run.capacity)
         check = never_cancelled if any(pair.window for pair in self._contract.kv) else cancel
         cancel()
@@ -201,7 +205,7 @@ class Decoder:
         if self._state is DecodeState.WARM_UP:
             self.step(cancel)
         self._need_room()
-        started, before = self._start()
+        started, before = self._start("capture")
         bindings, program = self._stepper.decode(self._run.position, self._run.capacity)
         report = self._slot.capture(
             self._runner,
@@ -232,7 +236,7 @@ class Decoder:
         self._need_room()
         if self._state is not DecodeState.READY:
             return self.advance(cancel)
-        started, before = self._start()
+        started, before = self._start("replay")
         bindings, program = self._stepper.decode(self._run.position, self._run.capacity)
         changed = () if bindings is self._captured else self._slot.check(bindings)
         if changed:
@@ -324,8 +328,9 @@ class Decoder:
         self._run.logits = self._worker.logits(bindings)
         self._run.position += 1
 
-    def _start(self) -> tuple[float, int]:
-        """The clock and the number of allocations so far."""
+    def _start(self, phase: str) -> tuple[float, int]:
+        """The clock and the number of allocations so far; the ledger counts for ``phase`` from here on."""
+        self.device.ledger.enter(phase)
         return time.perf_counter(), self.device.ledger.total.total_count
 
     def _result(self, started: float, before: int, kind: StepKind) -> StepResult:
@@ -375,26 +380,4 @@ class Decoder:
 
     def snapshot(self) -> DecodeSnapshot:
         """Everything live, as frozen data."""
-        ledger = self.device.ledger
-        run = self._run
-        return DecodeSnapshot(
-            state=self._state,
-            position=run.position,
-            capacity=run.capacity,
-            steps_eager=run.eager_steps,
-            steps_replayed=run.replayed_steps,
-            steps_timed=run.timed_steps,
-            seconds_eager=run.eager_seconds,
-            seconds_replayed=run.replayed_seconds,
-            allocations_last_step=run.allocations,
-            total=ledger.total,
-            budget=ledger.budget,
-            components={name.value: ledger.component(name.value) for name in ComponentName},
-            kernel_temporaries=self._runner.temporaries,
-            transfers=run.transfers,
-            slots=(
-                self._slot.describe(self._state is DecodeState.READY),
-                self._verify.describe(self._verify.graph is not None),
-            ),
-            report=self._slot.report,
-        )
+        return decode_snapshot(self._runner, self._run, self._state, self._slot, self._verify)

@@ -21,7 +21,6 @@ from vramscope.plan.symbols import Extents, PhaseBindings, decoder_bindings
 from vramscope.plan.types import ComponentName, Exact, Phase
 from vramscope.run.events import EventKind, never_cancelled
 from vramscope.run.graph import StepWork
-from vramscope.run.memory import site
 from vramscope.run.placing import fitting_arena
 
 if TYPE_CHECKING:
@@ -172,7 +171,7 @@ class Speculator:
         parts.runner.bind_at(fitting_arena(parts.runner, resolver), resolver, ())
         parts.stepper.forget()
         size = 2 * 8 * (self._draft + 1)
-        self._rows = parts.runner.device.allocate(site(ComponentName.BINDINGS, "verified tokens"), size)
+        self._rows = parts.runner.memory.take(ComponentName.BINDINGS, "verified tokens", size)
 
     def _bind(self, past: int, capacity: int) -> Bound:
         shapes, extents = self._shapes(past, capacity)
@@ -256,7 +255,7 @@ class Speculator:
         """Drops the graph and gives the speculator's own memory back."""
         self._parts.slot.reset("speculation ended")
         if self._rows is not None:
-            self._parts.runner.device.release(self._rows)
+            self._parts.runner.memory.give(self._rows)
             self._rows = None
 
 

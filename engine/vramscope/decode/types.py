@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from vramscope.devices.ledger import Counters
     from vramscope.plan.types import Figure
     from vramscope.run.capture import CaptureReport
+    from vramscope.run.leases import MemoryState
 
 
 class DecodeState(Enum):
@@ -99,6 +100,7 @@ class DecodeSnapshot:
     allocations_last_step: int
     total: Counters
     budget: int | None
+    memory: MemoryState
     components: Mapping[str, Counters]
     kernel_temporaries: Figure
     transfers: Transfers

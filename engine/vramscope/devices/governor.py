@@ -25,6 +25,8 @@ from vramscope.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from vramscope.devices.governor_types import CapacityLease
+
 T = TypeVar("T")
 
 WORKSPACE_HOLDER, KV_HOLDER, OTHER_HOLDER = 64, 65, 66
@@ -50,7 +52,7 @@ class Governor:
         self._books = {tier: TierBook(tier) for tier in Tier}
         self._leases: dict[int, GovernorLease] = {}
         self._seats: dict[Holder, _Seat] = {}
-        self._next_lease = 1
+        self._next_lease, self._next_holder = 1, OTHER_HOLDER + 1
         self._lost = ""
         self.workspace = self._seat(WORKSPACE_HOLDER, "workspace")
         self.kv_cache = self._seat(KV_HOLDER, "KV cache")
@@ -66,7 +68,24 @@ class Governor:
     def issue_holder(self, name: str, *, reclaim: Reclaim | None = None, priority: int = 0) -> Holder:
         """A new holder, never asked for bytes without ``reclaim``; lower ``priority`` is asked first."""
         with self._lock:
-            return self._seat(WORKSPACE_HOLDER + len(self._seats), name, reclaim, priority)
+            self._next_holder += 1
+            return self._seat(self._next_holder - 1, name, reclaim, priority)
+
+    def dismiss_holder(self, holder: Holder) -> None:
+        """Ends a holder, which must hold nothing.
+
+        Raises:
+            InvalidRequestError: a foreign holder, a built-in one, or one with an open lease.
+        """
+        with self._lock:
+            self._known(holder)
+            if holder.number <= OTHER_HOLDER:
+                raise InvalidRequestError(f"holder {holder.name}", "every governor has it for good")
+            if any(lease.holder == holder for lease in self._leases.values()):
+                raise InvalidRequestError(
+                    f"holder {holder.name}", "it still has an open lease", "Close its leases first"
+                )
+            del self._seats[holder]
 
     def set_reclaim(self, holder: Holder, reclaim: Reclaim | None, priority: int = 0) -> None:
         """Sets how and in which order a holder is asked: the built-in holders start without."""
@@ -153,6 +172,20 @@ class Governor:
         checked_bytes(size, f"shrinking of {lease.holder.name}")
         with self._lock:
             return 0 if self._lost else self._reduce(lease, size)
+
+    def transfer(self, lease: GovernorLease, other: CapacityLease, size: int) -> int:
+        """See ``GovernorLease.give_to``."""
+        checked_bytes(size, f"bytes of {lease.holder.name} for {other.holder.name}")
+        with self._lock:
+            target = next((item for item in self._leases.values() if item is other), None)
+            if target is None or target.tier is not lease.tier:
+                raise InvalidRequestError(
+                    f"bytes of {lease.holder.name} for {other.holder.name}",
+                    "only an open lease of the same tier and governor can take them",
+                )
+            given = 0 if self._lost else self._reduce(lease, size)
+            self._enlarge(target, given)
+            return given
 
     def close(self, lease: GovernorLease) -> int:
         """See ``GovernorLease.close``."""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from vramscope.devices.governor import Governor
-    from vramscope.devices.governor_types import Holder, Role, Tier
+    from vramscope.devices.governor_types import CapacityLease, Holder, Role, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,14 @@ class GovernorLease:
     def shrink(self, size: int) -> int:
         """Gives back ``min(size, held)`` bytes and returns that number; 0 after a device loss."""
         return self._governor.shrink(self, size)
+
+    def give_to(self, other: CapacityLease, size: int) -> int:
+        """Moves ``min(size, held)`` bytes to ``other`` and returns that number; nothing is free in between.
+
+        Raises:
+            InvalidRequestError: ``other`` is closed, of another tier, or of another governor.
+        """
+        return self._governor.transfer(self, other, size)
 
     def close(self) -> int:
         """Gives back what is left and returns how much; 0 the second time.

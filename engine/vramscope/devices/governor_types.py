@@ -94,6 +94,9 @@ class CapacityLease(Protocol):
     def shrink(self, size: int) -> int:
         """Gives back up to ``size`` bytes; returns how many."""
 
+    def give_to(self, other: CapacityLease, size: int) -> int:
+        """Moves up to ``size`` bytes to a lease of the same governor and tier; returns how many."""
+
     def close(self) -> int:
         """Gives back the rest and returns how much that was: 0 the second time."""
 
@@ -115,6 +118,9 @@ class MemoryGovernor(Protocol):
 
     def issue_holder(self, name: str, *, reclaim: Reclaim | None = None, priority: int = 0) -> Holder:
         """A new holder; holders of lower ``priority`` are asked first for bytes."""
+
+    def dismiss_holder(self, holder: Holder) -> None:
+        """Ends a holder that this governor issued and that holds no lease any more."""
 
     def reserve(self, tier: Tier, size: int, role: Role, holder: Holder) -> CapacityLease:
         """Grants ``size`` bytes or raises TierExhaustedError and changes nothing."""

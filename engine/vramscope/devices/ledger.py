@@ -153,12 +153,7 @@ class Ledger:
             OutOfBudgetError: the budget does not hold ``size`` more bytes.
         """
         checked_bytes(size, str(site))
-        if self._sealed_for:
-            raise LedgerSealedError(
-                f"an allocation of {size:,} bytes for {site}",
-                f"the ledger is sealed during {self._sealed_for}",
-                "Everything a captured step touches must be planned",
-            )
+        self.require_unsealed(site, size)
         available = self.available
         if available is not None and size > available:
             raise OutOfBudgetError(
@@ -175,6 +170,19 @@ class Ledger:
             counts[key] = counts.get(key, Counters()).plus(size)
         self._note_peak()
         return lease
+
+    def require_unsealed(self, site: Site, size: int) -> None:
+        """Passes unless the ledger is sealed.
+
+        Raises:
+            LedgerSealedError: a graph is being captured or replayed.
+        """
+        if self._sealed_for:
+            raise LedgerSealedError(
+                f"an allocation of {size:,} bytes for {site}",
+                f"the ledger is sealed during {self._sealed_for}",
+                "Everything a captured step touches must be planned",
+            )
 
     def borrow(self, site: Site, size: int) -> Lease:
         """Notes memory that somebody else owns: no budget, no count moves, also when it is given back."""
@@ -212,6 +220,13 @@ class Ledger:
         if self._phase:
             now = self._total.current_bytes
             self._phase_peaks[self._phase] = max(self._phase_peaks.get(self._phase, 0), now)
+
+    def enter(self, name: str) -> None:
+        """Counts for phase ``name`` from now on; cheap where it is on already, as in step after step."""
+        if name != self._phase:
+            self._note_peak()
+            self._phase = name
+            self._note_peak()
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

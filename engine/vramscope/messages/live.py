@@ -87,6 +87,20 @@ class SlotInfo(msgspec.Struct, frozen=True, kw_only=True):
     last_cause: str
 
 
+class LeaseInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session has claimed of its device's memory for one purpose."""
+
+    purpose: str
+    bytes: int
+
+
+class PhasePeak(msgspec.Struct, frozen=True, kw_only=True):
+    """The most bytes that were out at once while a phase was on (loading, prefill, decode, …)."""
+
+    phase: str
+    bytes: int
+
+
 class SnapshotInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Everything live, at one moment."""
 
@@ -112,3 +126,8 @@ class SnapshotInfo(msgspec.Struct, frozen=True, kw_only=True):
     slots: list[SlotInfo]
     measured: list[ComponentInfo]
     """Per component what the ledger holds, to put beside the plan."""
+    leases: list[LeaseInfo] = []
+    """What the memory governor has granted this session."""
+    left: int | None = None
+    """Bytes that the governor could still grant to anybody; None where no limit is known."""
+    phase_peaks: list[PhasePeak] = []

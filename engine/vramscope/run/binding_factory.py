@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vramscope.devices.governor_types import Activation, Tier
 from vramscope.errors import BindingError, ExternalMemoryError, InputNotFoundError, OutputNotFoundError
 from vramscope.graph.dtypes import is_packed, numpy_dtype
 from vramscope.graph.links import link
 from vramscope.plan.types import ComponentName
 from vramscope.run.bindings import check_named
-from vramscope.run.device_binding import BindingSpec, DeviceIoBinding, physical_bytes
+from vramscope.run.device_binding import BindingSpec, DeviceIoBinding, Owned, physical_bytes
 from vramscope.run.exposure import exposes_prefix, mask_is_freeze_safe
 from vramscope.run.external import Adopted, Adopting, adopt, check_fit
 from vramscope.run.memory import site
 
 if TYPE_CHECKING:
     from vramscope.devices.base import Device
+    from vramscope.devices.governor_types import CapacityLease, MemoryGovernor
     from vramscope.graph.model import Program, Value
 
 
@@ -54,15 +56,32 @@ def _find(program: Program, among: tuple[int, ...], name: str) -> Value:
     raise error(f"{kind} {name}", "the graph has none of this name", remedy, "", name, tuple(known))
 
 
-def own_binding(device: Device, spec: BindingSpec) -> DeviceIoBinding:
+def own_binding(device: Device, spec: BindingSpec, governor: MemoryGovernor) -> DeviceIoBinding:
     """A binding in zeroed memory of the device, given back when it is closed.
 
+    It outlives the session that made it, so its bytes have a lease of their own.
+
     Raises:
-        OutOfBudgetError: the budget does not hold it. ShapeOverflowError: no device does.
+        OutOfBudgetError: the governor's limit or the device does not hold it.
+        ShapeOverflowError: no device does.
     """
-    buffer = device.allocate(site(ComponentName.BINDINGS, spec.name), physical_bytes(spec))
+    size = physical_bytes(spec)
+    lease = governor.reserve(Tier.DEVICE, 0, Activation(), governor.issue_holder(f"binding {spec.name}"))
+    try:
+        lease.grow(size)
+        buffer = device.allocate(site(ComponentName.BINDINGS, spec.name), size)
+    except BaseException:
+        release_lease(governor, lease)
+        raise
     buffer.bytes[:] = 0
-    return DeviceIoBinding(device, spec, buffer.bytes, buffer.address, buffer)
+    owned = Owned(buffer, lambda: release_lease(governor, lease))
+    return DeviceIoBinding(device, spec, buffer.bytes, buffer.address, owned)
+
+
+def release_lease(governor: MemoryGovernor, lease: CapacityLease) -> None:
+    """Ends a lease and its holder, which had this one alone."""
+    lease.close()
+    governor.dismiss_holder(lease.holder)
 
 
 def external_binding(device: Device, spec: BindingSpec, memory: object) -> DeviceIoBinding:

@@ -18,7 +18,7 @@ from vramscope.ops.table import spec_for
 from vramscope.plan.arena import ArenaPlan, align
 from vramscope.plan.bodies import BODY_ALIGNMENT, body_key
 from vramscope.plan.types import ComponentName
-from vramscope.run.memory import SessionMemory, site, stored_tensor
+from vramscope.run.memory import SessionMemory, stored_tensor
 
 if TYPE_CHECKING:
     from vramscope.devices.base import Buffer
@@ -93,7 +93,7 @@ class BodyRunner:
         """Frees what a body kept beyond these marks: the next run of it starts over."""
         self._used = used
         for buffer in self._spilled[spilled:]:
-            self._memory.device.release(buffer)
+            self._memory.give(buffer)
         del self._spilled[spilled:]
 
     def _scratch(self, spec: OpSpec, call: Call) -> Array | None:
@@ -116,8 +116,8 @@ class BodyRunner:
             self._used = start + result.nbytes
             view = self._region[start : self._used]
         else:
-            where = site(ComponentName.ACTIVATIONS, f"body of {self._step.node.name}: {name}")
-            self._spilled.append(self._memory.device.allocate(where, result.nbytes))
+            where = f"body of {self._step.node.name}: {name}"
+            self._spilled.append(self._memory.take(ComponentName.ACTIVATIONS, where, result.nbytes))
             view = self._spilled[-1].bytes
         kept = view.view(result.dtype).reshape(result.shape)
         self._memory.device.copy(kept, result)

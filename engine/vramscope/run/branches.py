@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING
 
 from vramscope.ops.call import Packed
 from vramscope.plan.types import ComponentName
-from vramscope.run.memory import site
 
 if TYPE_CHECKING:
-    from vramscope.devices.base import Buffer, Device
+    from vramscope.devices.base import Buffer
     from vramscope.graph.model import Step
     from vramscope.ops.call import RunBody, Tensor
     from vramscope.run.launch import BoundProgram
+    from vramscope.run.memory import SessionMemory
 
 
 class BranchMemo:
     """Keyed by node and predicate. A branch with outer captures is never kept: its results may change."""
 
-    def __init__(self, device: Device) -> None:
-        """Nothing is kept yet."""
-        self._device = device
+    def __init__(self, memory: SessionMemory) -> None:
+        """Nothing is kept yet. ``memory``: of the session."""
+        self._memory = memory
         self._kept: dict[tuple[int, str], list[Tensor]] = {}
         self._buffers: list[Buffer] = []
         self.hits = 0
@@ -49,16 +49,15 @@ class BranchMemo:
         if isinstance(value, list):
             return value
         raw = value.data if isinstance(value, Packed) else value
-        buffer = self._device.allocate(
-            site(ComponentName.ACTIVATIONS, f"branch memo of {step.node.name}"), raw.nbytes
-        )
+        name = f"branch memo of {step.node.name}"
+        buffer = self._memory.take(ComponentName.ACTIVATIONS, name, raw.nbytes)
         self._buffers.append(buffer)
         kept = buffer.bytes.view(raw.dtype).reshape(raw.shape)
-        self._device.copy(kept, raw)
+        self._memory.device.copy(kept, raw)
         return Packed(kept, value.dtype, value.shape) if isinstance(value, Packed) else kept
 
     def close(self) -> None:
         """Gives the copies back."""
         self._kept.clear()
         while self._buffers:
-            self._device.release(self._buffers.pop())
+            self._memory.give(self._buffers.pop())

@@ -15,6 +15,8 @@ from vramscope.graph.dtypes import is_packed, numpy_dtype, tensor_bytes
 from vramscope.run.bindings import Binding, check_logical, check_named, too_short
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from vramscope.devices.base import Buffer, Device
     from vramscope.graph.dtypes import ElementType
     from vramscope.graph.model import Array
@@ -62,6 +64,14 @@ def physical_bytes(spec: BindingSpec) -> int:
         raise ShapeOverflowError(what, f"{error.what}: {error.why}", error.remedy) from error
 
 
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """A buffer of the binding's own, and what ends its charge once it is given back."""
+
+    buffer: Buffer
+    discharge: Callable[[], None]
+
+
 class DeviceIoBinding:
     """A buffer bound to an input, an output or both. The session's own, or the caller's, used in place."""
 
@@ -71,7 +81,7 @@ class DeviceIoBinding:
         spec: BindingSpec,
         raw: Array,
         address: int,
-        owner: Buffer | None = None,
+        owner: Owned | None = None,
         keep: object = None,
     ) -> None:
         """Binds the head of ``raw``.
@@ -231,7 +241,8 @@ class DeviceIoBinding:
         finally:
             self._tokens.clear()
         if self._owner is not None:
-            self.device.release(self._owner)
+            self.device.release(self._owner.buffer)
+            self._owner.discharge()
 
     def _open(self) -> None:
         if self._closed:

@@ -21,7 +21,6 @@ from vramscope.ops.call import Call, Packed, Tensor
 from vramscope.ops.spec import Kernel, Lifetime
 from vramscope.plan.types import Bounded, ComponentName, Exact, Refused
 from vramscope.run.bodies import BodyRunner
-from vramscope.run.memory import SessionMemory, site
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from vramscope.plan.arena import ArenaPlan
     from vramscope.plan.index import PlanningIndex
     from vramscope.plan.sizes import Resolver
+    from vramscope.run.memory import SessionMemory
 
 
 @dataclass(slots=True, eq=False)
@@ -266,9 +266,7 @@ def settle(program: BoundProgram, memory: SessionMemory, value: int, name: str, 
         view = space[: result.nbytes].view(result.dtype).reshape(result.shape)
         move(view, result)
         return view
-    program.leases.append(
-        memory.device.allocate(site(ComponentName.ACTIVATIONS, f"unplanned: {name}"), result.nbytes)
-    )
+    program.leases.append(memory.take(ComponentName.ACTIVATIONS, f"unplanned: {name}", result.nbytes))
     kept = program.leases[-1].bytes.view(result.dtype).reshape(result.shape)
     move(kept, result)
     return kept
@@ -284,5 +282,5 @@ def _space(program: BoundProgram, memory: SessionMemory, value: int) -> Array | 
 def release_unplanned(program: BoundProgram, memory: SessionMemory) -> None:
     """Gives back what one run allocated beside the plan."""
     for buffer in program.leases:
-        memory.device.release(buffer)
+        memory.give(buffer)
     program.leases.clear()

@@ -16,7 +16,7 @@ from vramscope.ops.call import Call, Packed, Tensor
 from vramscope.plan.index import body_captures
 from vramscope.plan.types import ComponentName
 from vramscope.plan.weights import body_weights, read_by_main_steps, resident_roots
-from vramscope.run.memory import SessionMemory, site, stored_tensor
+from vramscope.run.memory import SessionMemory, stored_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -100,7 +100,7 @@ class _Loader:
         memory = self._memory
         if source.identity in memory.weight_buffers or source.dtype is ElementType.STRING:
             return
-        buffer = memory.device.allocate(site(ComponentName.WEIGHTS, name), source.size)
+        buffer = memory.take(ComponentName.WEIGHTS, name, source.size)
         memory.weight_buffers[source.identity] = buffer
         _copy(memory.device, buffer.bytes, read_weight(source), self._cancel)
         self._done += source.size
@@ -120,7 +120,7 @@ class _Loader:
             return
         buffer = memory.weight_buffers.pop(identity, None)
         if buffer is not None:
-            memory.device.release(buffer)
+            memory.give(buffer)
 
 
 def _reads(step: Step) -> Iterator[int]:
@@ -200,7 +200,7 @@ def _keep(memory: SessionMemory, value: Value, result: Tensor, resident: bool) -
 
 def _moved(memory: SessionMemory, name: str, result: Array) -> Array:
     """A copy in a weight buffer of its own."""
-    buffer = memory.device.allocate(site(ComponentName.WEIGHTS, name), result.nbytes)
+    buffer = memory.take(ComponentName.WEIGHTS, name, result.nbytes)
     memory.weight_buffers[f"folded:{name}"] = buffer
     kept = buffer.bytes.view(result.dtype).reshape(result.shape)
     move = memory.device.copy if memory.device.owns(result) else memory.device.upload

@@ -1,6 +1,6 @@
 """The memory of one session.
 
-Weights, KV, arena, workspace and bindings, allocated from the plan to the byte.
+Weights, KV, arena, workspace and bindings, allocated from the plan to the byte and leased by a governor.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from vramscope.plan.types import ComponentName, Plan
 if TYPE_CHECKING:
     from vramscope.devices.base import Buffer, Device
     from vramscope.graph.model import Array, WeightSource
+    from vramscope.run.leases import SessionLeases
 
 
 @dataclass(slots=True, eq=False)
@@ -27,18 +28,51 @@ class SessionMemory:
     """Every buffer a session holds, and the tensors of its weights by value id."""
 
     device: Device
+    leases: SessionLeases
     weights: dict[int, Tensor] = field(default_factory=dict)
     weight_buffers: dict[str, Buffer] = field(default_factory=dict)
     io: dict[str, Buffer] = field(default_factory=dict)
     kv: dict[str, Buffer] = field(default_factory=dict)
     arena: Buffer | None = None
     workspace: dict[Lifetime, Buffer] = field(default_factory=dict)
+    _out: dict[int, Buffer] = field(default_factory=dict)
 
-    def clear(self) -> None:
-        """Forgets every buffer, in place: whoever holds this memory sees it empty."""
+    def take(self, component: ComponentName, name: str, size: int) -> Buffer:
+        """A new buffer, charged to its purpose's lease. A refused one changes nothing.
+
+        Raises:
+            LedgerSealedError: a graph is being captured or replayed.
+            OutOfBudgetError: the governor's limit, or the device, does not hold it.
+        """
+        where = site(component, name)
+        self.device.ledger.require_unsealed(where, size)
+        self.leases.charge(where, size)
+        try:
+            buffer = self.device.allocate(where, size)
+        except BaseException:
+            self.leases.refund(where, size)
+            raise
+        self._out[buffer.lease.number] = buffer
+        return buffer
+
+    def give(self, buffer: Buffer) -> None:
+        """Gives a buffer back, exactly once.
+
+        Raises:
+            VramscopeError: it was given back before.
+        """
+        self.device.release(buffer)
+        self.leases.refund(buffer.lease.site, buffer.size)
+        del self._out[buffer.lease.number]
+
+    def close(self) -> None:
+        """Gives back every buffer and every lease; whoever holds this memory sees it empty."""
+        for buffer in tuple(self._out.values()):
+            self.give(buffer)
         for held in (self.weights, self.weight_buffers, self.io, self.kv, self.workspace):
             held.clear()
         self.arena = None
+        self.leases.close()
 
     def arena_view(self, offset: int, size: int) -> Array:
         """Bytes ``[offset, offset + size)`` of the arena."""
@@ -70,15 +104,20 @@ def reserve(memory: SessionMemory, plan: Plan) -> bool:
     moved = False
     need = max(phase.arena.bytes for phase in plan.phases)
     if memory.arena is None or memory.arena.size < need:
-        if memory.arena is not None:
-            memory.device.release(memory.arena)
-            memory.arena = None
-        memory.arena = memory.device.allocate(site(ComponentName.ACTIVATIONS, "arena"), need)
+        replace_arena(memory, need)
         moved = True
     for lifetime in Lifetime:
         size = max(phase.workspace.bytes[lifetime] for phase in plan.phases)
         moved = reserve_slot(memory, lifetime, size) or moved
     return moved
+
+
+def replace_arena(memory: SessionMemory, size: int) -> None:
+    """Gives the arena back, then takes one of ``size`` bytes."""
+    if memory.arena is not None:
+        memory.give(memory.arena)
+        memory.arena = None
+    memory.arena = memory.take(ComponentName.ACTIVATIONS, "arena", size)
 
 
 def reserve_slot(memory: SessionMemory, lifetime: Lifetime, size: int) -> bool:
@@ -87,8 +126,8 @@ def reserve_slot(memory: SessionMemory, lifetime: Lifetime, size: int) -> bool:
     if size == 0 or (held is not None and held.size >= size):
         return False
     if held is not None:
-        memory.device.release(memory.workspace.pop(lifetime))
-    memory.workspace[lifetime] = memory.device.allocate(site(ComponentName.WORKSPACE, lifetime.value), size)
+        memory.give(memory.workspace.pop(lifetime))
+    memory.workspace[lifetime] = memory.take(ComponentName.WORKSPACE, lifetime.value, size)
     return True
 
 
@@ -101,8 +140,8 @@ def bind_io(memory: SessionMemory, plan: Plan) -> bool:
         if held is not None and held.size >= size:
             continue
         if held is not None:
-            memory.device.release(memory.io.pop(row.name))
-        memory.io[row.name] = memory.device.allocate(site(ComponentName.BINDINGS, row.name), size)
+            memory.give(memory.io.pop(row.name))
+        memory.io[row.name] = memory.take(ComponentName.BINDINGS, row.name, size)
         memory.io[row.name].bytes[:] = 0
         moved = True
     return moved

@@ -16,7 +16,7 @@ from vramscope.plan.phase import phase_owners
 from vramscope.plan.types import ComponentName, Exact
 from vramscope.run.bindings import Binding, bind, prefix
 from vramscope.run.mapping import accepts, output_shape_error
-from vramscope.run.memory import site
+from vramscope.run.memory import replace_arena
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,10 +77,7 @@ def fitting_arena(runner: Runner, resolver: Resolver) -> ArenaPlan:
     arena = plan_arena(owners, sizes, index.root_of)
     memory = runner.memory
     if memory.arena is None or memory.arena.size < arena.bytes:
-        if memory.arena is not None:
-            memory.device.release(memory.arena)
-            memory.arena = None
-        memory.arena = memory.device.allocate(site(ComponentName.ACTIVATIONS, "arena"), arena.bytes)
+        replace_arena(memory, arena.bytes)
     return arena
 
 
@@ -96,8 +93,8 @@ def _ensure(memory: SessionMemory, name: str, size: int) -> None:
     if held is not None and held.size >= size:
         return
     if held is not None:
-        memory.device.release(memory.io.pop(name))
-    memory.io[name] = memory.device.allocate(site(ComponentName.BINDINGS, name), size)
+        memory.give(memory.io.pop(name))
+    memory.io[name] = memory.take(ComponentName.BINDINGS, name, size)
 
 
 def _shown(

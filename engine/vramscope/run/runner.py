@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from vramscope.plan.phase import phase_workspace
 from vramscope.plan.sizes import Resolver, symbol_ranges
 from vramscope.plan.types import UNKNOWN, Certainty, Figure, Phase, Plan
+from vramscope.run.admission import admit, own_governor
 from vramscope.run.events import CancelCheck, Event, EventKind, EventSink, Progress
 from vramscope.run.launch import (
     BoundProgram,
@@ -22,6 +23,7 @@ from vramscope.run.launch import (
     release_unplanned,
     run_launch,
 )
+from vramscope.run.leases import SessionLeases
 from vramscope.run.loading import load_weights
 from vramscope.run.memory import SessionMemory, bind_io, reserve, reserve_slot
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from vramscope.devices.base import Device
+    from vramscope.devices.governor_types import MemoryGovernor
     from vramscope.ops.call import Tensor
     from vramscope.ops.spec import Lifetime
     from vramscope.plan.arena import ArenaPlan
@@ -37,34 +40,70 @@ if TYPE_CHECKING:
     from vramscope.run.bindings import Binding
     from vramscope.run.graph import StepWork
 
+LOADING = "loading"
+"""The ledger's phase while weights are loaded and memory is reserved."""
+
 
 class Runner:
     """A planned program on a device. One thread owns it."""
 
-    def __init__(self, planner: Planner, plan: Plan, device: Device, events: EventSink) -> None:
-        """Nothing is allocated before :meth:`prepare`."""
+    def __init__(
+        self,
+        planner: Planner,
+        plan: Plan,
+        device: Device,
+        events: EventSink,
+        governor: MemoryGovernor | None = None,
+    ) -> None:
+        """Nothing is allocated before :meth:`prepare`.
+
+        Args:
+            planner: of the model.
+            plan: what the session's memory follows.
+            device: where it runs.
+            events: told what happens.
+            governor: of the device, where sessions share one; left out, one for this session alone, whose
+                limit is the device's budget.
+        """
         self.planner = planner
         self.plan = plan
         self.device = device
-        self.memory = SessionMemory(device)
+        leases = SessionLeases(governor or own_governor(device), planner.model.folder.name or "the model")
+        self.memory = SessionMemory(device, leases)
         self.temporaries: Figure = UNKNOWN
         self._events = events
         self._born = time.perf_counter()
 
-    def prepare(self, progress: Progress, cancel: CancelCheck) -> None:
-        """Loads the weights and reserves what the plan says.
+    def prepare(self, progress: Progress, cancel: CancelCheck, kv: int = 0) -> None:
+        """Claims what the plan says, loads the weights, reserves the rest. Whatever fails, nothing stays.
+
+        Args:
+            progress: told how far loading is.
+            cancel: checked between weights.
+            kv: bytes of the KV cache that the caller will take.
 
         Raises:
             UnboundedAxisError: the plan has a refused axis.
-            OutOfBudgetError: the budget does not hold the plan; what was taken is given back by
-            :meth:`close`. CancelledError: the user asked to stop.
+            OutOfBudgetError: the governor's limit does not hold the plan; says what is to blame and what
+            would fit. CancelledError: the user asked to stop.
         """
         self.plan.require()
-        load_weights(self.memory, self.planner.index, progress, cancel)
-        self.adopt(self.plan)
+        self.device.ledger.enter(LOADING)
+        try:
+            admit(self.memory.leases, self.planner, self.plan, kv)
+            load_weights(self.memory, self.planner.index, progress, cancel)
+            self.adopt(self.plan)
+        except BaseException:
+            self.close()
+            raise
 
     def adopt(self, plan: Plan) -> bool:
-        """Makes every buffer at least as large as ``plan`` says; True when one moved."""
+        """Makes every buffer at least as large as ``plan`` says; True when one moved.
+
+        Raises:
+            OutOfBudgetError: as for :meth:`prepare`; the session keeps the plan that it had.
+        """
+        admit(self.memory.leases, self.planner, plan)
         self.plan = plan
         before = self.device.ledger.total
         moved = reserve(self.memory, plan)
@@ -178,6 +217,5 @@ class Runner:
         self._events(Event(time.perf_counter() - self._born, kind, step, subject, text, size))
 
     def close(self) -> None:
-        """Gives back all memory."""
-        self.device.close()
-        self.memory.clear()
+        """Gives back all memory and every lease."""
+        self.memory.close()

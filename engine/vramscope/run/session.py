@@ -51,8 +51,11 @@ class ProgramSession:
         """Nothing is allocated before :meth:`prepare`."""
         self._options = options or SessionOptions()
         self._opened = model
-        self._runner = Runner(Planner(plan.specialised or model), plan, device, self._options.events)
-        memo = BranchMemo(device) if self._options.memoise_branches else None
+        options = self._options
+        self._runner = Runner(
+            Planner(plan.specialised or model), plan, device, options.events, options.governor
+        )
+        memo = BranchMemo(self._runner.memory) if options.memoise_branches else None
         self._state = new_state(VariantCache(self._options.kernel_variants), memo)
 
     # ---------------------------------------------------------------------------------- preparing
@@ -95,7 +98,7 @@ class ProgramSession:
         """A binding in zeroed device memory; see :func:`~vramscope.run.binding_factory.own_binding`."""
         program = self._runner.planner.model.program
         spec = binding_spec(program, (input_name, output_name), physical, fixed_strides=fixed_strides)
-        return own_binding(self._runner.device, spec)
+        return own_binding(self._runner.device, spec, self._runner.memory.leases.governor)
 
     def bind_external(
         self, memory: object, physical: tuple[int, ...], *, input_name: str = "", output_name: str = ""
@@ -294,12 +297,7 @@ class ProgramSession:
             self.drop(slot, "the session was closed")
         if self._state.memo is not None:
             self._state.memo.close()
-        memory = self._runner.memory
-        held = [*memory.weight_buffers.values(), *memory.io.values(), *memory.kv.values()]
-        held += [*memory.workspace.values(), *([] if memory.arena is None else [memory.arena])]
-        for buffer in held:
-            self._runner.device.release(buffer)
-        memory.clear()
+        self._runner.close()
         self._state.prepared = False
 
     # ---------------------------------------------------------------------------------- the parts
@@ -382,4 +380,4 @@ class ProgramSession:
     def _release_step_workspace(self) -> None:
         memory = self._runner.memory
         if not self._state.pin_step and Lifetime.STEP_SCOPED in memory.workspace:
-            memory.device.release(memory.workspace.pop(Lifetime.STEP_SCOPED))
+            memory.give(memory.workspace.pop(Lifetime.STEP_SCOPED))

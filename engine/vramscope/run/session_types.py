@@ -16,6 +16,7 @@ from vramscope.run.events import (
 )
 
 if TYPE_CHECKING:
+    from vramscope.devices.governor_types import MemoryGovernor
     from vramscope.ops.call import Tensor
 
 PRIMARY = "Primary"
@@ -40,6 +41,8 @@ class SessionOptions:
         events: told what happens.
         progress: told how far loading is.
         cancel: checked between nodes.
+        governor: of the device, where sessions share one; left out, the session has one of its own whose
+            limit is the device's budget.
     """
 
     kernel_variants: int = 4
@@ -48,6 +51,7 @@ class SessionOptions:
     events: EventSink = ignore_event
     progress: Progress = ignore_progress
     cancel: CancelCheck = never_cancelled
+    governor: MemoryGovernor | None = None
 
 
 @dataclass(frozen=True, slots=True)

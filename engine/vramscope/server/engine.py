@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from vramscope.decode.tokenizer import Tokenizer
     from vramscope.decode.types import Sampling
+    from vramscope.devices.base import Device
+    from vramscope.devices.governor_process import ProcessMemoryManager
+    from vramscope.devices.governor_types import MemoryGovernor
     from vramscope.graph.model import Model
     from vramscope.messages.columns import TableChunk
     from vramscope.messages.headroom import HeadroomCurves, HeadroomParams
@@ -53,6 +56,7 @@ class Engine:
         self._generation: Generation | None = None
         self._generation_of: tuple[Scenario, Sampling, str] | None = None
         self._tokenizer: Tokenizer | None = None
+        self._memory: ProcessMemoryManager | None = None
         self._tickets = 0
 
     @property
@@ -202,23 +206,35 @@ class Engine:
         return self._tokenizer
 
     def _generation_for(self, plan: Plan, sampling: Sampling, device: str, listener: Listener) -> Generation:
-        from vramscope.plan.planner import available_bytes
-        from vramscope.server.devices import make_device
         from vramscope.server.generation import Generation
 
         held, wanted = self._generation, (plan.scenario, sampling, device)
         if held is not None and self._generation_of == wanted:
             return held
         self._release()
-        target = make_device(device, available_bytes(plan.scenario))
+        target, governor = self._device(device, plan.scenario)
         try:
-            generation = Generation(self.model, plan, sampling, self._load_tokenizer(), target)
+            generation = Generation(self.model, plan, sampling, self._load_tokenizer(), target, governor)
             generation.load(listener)
         except BaseException:
             target.close()
             raise
         self._generation, self._generation_of = generation, wanted
         return generation
+
+    def _device(self, name: str, scenario: Scenario) -> tuple[Device, MemoryGovernor]:
+        """A device and its governor; the scenario's budget is the limit of both."""
+        from vramscope.devices.governor_process import ProcessMemoryManager
+        from vramscope.devices.governor_types import Tier
+        from vramscope.plan.planner import available_bytes
+        from vramscope.server.devices import make_device
+
+        budget = available_bytes(scenario)
+        target = make_device(name, budget)
+        self._memory = self._memory or ProcessMemoryManager()
+        governor = self._memory.governor(target.name, {})
+        governor.set_limit(Tier.DEVICE, budget)
+        return target, governor
 
     def _running(self) -> Generation:
         if self._generation is None:

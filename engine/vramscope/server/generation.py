@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vramscope.decode.tokenizer import TextStream, Tokenizer
     from vramscope.decode.types import StepResult
     from vramscope.devices.base import Device
+    from vramscope.devices.governor_types import MemoryGovernor
     from vramscope.graph.model import Model
     from vramscope.messages.running import CaptureInfo, PrefillParams, RunInfo, SamplingInfo, VerifyInfo
     from vramscope.plan.types import Plan
@@ -70,13 +71,16 @@ class Generation:
         sampling: Sampling,
         tokenizer: Tokenizer | None,
         device: Device | None = None,
+        governor: MemoryGovernor | None = None,
     ) -> None:
         """Makes the decoder, on the host where no device is given; nothing is loaded yet."""
         self.plan = plan
         self.sampling = sampling
         self._tokenizer = tokenizer
         self._listener = Listener()
-        self._decoder = Decoder(model, plan, device=device, events=self._tell, sampling=sampling)
+        self._decoder = Decoder(
+            model, plan, device=device, events=self._tell, sampling=sampling, governor=governor
+        )
         self._stream: TextStream | None = None
         self._finished = ""
         self._produced = 0

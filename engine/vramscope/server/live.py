@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vramscope.messages.live import CounterInfo, EventInfo, SlotInfo, SnapshotInfo
+from vramscope.messages.live import CounterInfo, EventInfo, LeaseInfo, PhasePeak, SlotInfo, SnapshotInfo
 from vramscope.messages.planning import BytesFigure, ComponentInfo
 from vramscope.messages.running import CaptureInfo, DeclineInfo, OutputInfo, RunInfo, SegmentInfo, VerifyInfo
 from vramscope.plan.types import ComponentName
@@ -83,6 +83,9 @@ def snapshot_info(snapshot: DecodeSnapshot, *, finished: str, sequence: int, sec
         download_bytes=snapshot.transfers.download_bytes,
         slots=[_slot(slot) for slot in snapshot.slots],
         measured=[_measured(name, item) for name, item in held.items()],
+        leases=[LeaseInfo(purpose=name, bytes=size) for name, size in snapshot.memory.leases.items()],
+        left=snapshot.memory.left,
+        phase_peaks=[PhasePeak(phase=name, bytes=size) for name, size in snapshot.memory.peaks.items()],
     )
 
 

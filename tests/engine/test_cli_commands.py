@@ -257,6 +257,24 @@ def test_a_run_over_its_budget_ends_like_a_plan_that_does_not_fit(
     assert "left" in said(*words, "--budget", "1GiB")
 
 
+def test_a_run_under_a_weight_budget_streams_and_says_the_same(
+    said: Callable[..., str], document: Callable[..., Any]
+) -> None:
+    words = ("run", "tiny-llama", "--tokens", "5,9,11", "--steps", "6", "--context", "64")
+    plain = document(*words)
+    assert plain["snapshot"]["streaming"] is None
+    streamed = document(*words, "--weight-budget", "300KiB")
+    assert streamed["tokens"] == plain["tokens"]
+    told = streamed["snapshot"]["streaming"]
+    assert told["page_ins"] > 0
+    assert told["page_in_bytes"] > told["window_bytes"]
+    weights = next(item for item in streamed["snapshot"]["measured"] if item["name"] == "weights")
+    assert weights["figure"]["bytes"] <= told["budget"] == 300 * 1024
+    assert "page-ins" in said(*words, "--weight-budget", "300KiB")
+    error = document(*words, "--weight-budget", str(told["least"] - 1), code=2)["error"]
+    assert f"{told['least']:,}" in error["remedy"]
+
+
 def test_a_model_that_is_no_decoder_runs_on_seeded_inputs(document: Callable[..., Any]) -> None:
     words = ("run", "unbounded-axis", "--max", "passage_count=5", "--seed")
     first, same, other = document(*words, "1"), document(*words, "1"), document(*words, "2")

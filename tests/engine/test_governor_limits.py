@@ -1,9 +1,8 @@
-"""How tiers are limited, what lowering a limit costs, and the weight budget and its paging (G-04)."""
+"""How tiers are limited, what lowering a limit costs."""
 
 from __future__ import annotations
 
 import pytest
-from foreign_governor import ForeignGovernor
 
 from vramscope.devices.governor import Governor
 from vramscope.devices.governor_limits import (
@@ -24,15 +23,7 @@ from vramscope.devices.governor_limits import (
     snapshot,
 )
 from vramscope.devices.governor_types import KvCache, Tier, Weights
-from vramscope.devices.governor_weights import (
-    PageIn,
-    PagingCounts,
-    WeightBudget,
-    WeightResidency,
-    least_workable_budget,
-    require_workable,
-)
-from vramscope.errors import InvalidRequestError, OutOfBudgetError, TierExhaustedError
+from vramscope.errors import InvalidRequestError
 
 DEVICE, HOST, DISK = Tier.DEVICE, Tier.HOST, Tier.DISK
 
@@ -150,99 +141,3 @@ def test_within_one_state_the_largest_goes_first() -> None:
     held = [KvClaim("b", states, 5), KvClaim("a", states, 5), KvClaim("c", states, 6)]
     order = change_limit(governor, DEVICE, Bytes(0), None, held).order
     assert [claim.sequence for claim in order] == ["c", "a", "b"]
-
-
-def test_g04_a_governed_budget_is_visible_to_others_and_not_reserved_twice() -> None:
-    governor = Governor({DEVICE: 100})
-    budget = WeightBudget(40)
-    assert (budget.set_ungoverned(60), budget.governed) == (60, False)
-    lease = budget.adopt(governor, governor.other)
-    assert (lease.size, governor.available(DEVICE), budget.governed) == (60, 40, True)
-    assert budget.adopt(governor, governor.other) is lease
-    assert governor.used(DEVICE) == 60
-    with pytest.raises(TierExhaustedError):
-        governor.reserve(DEVICE, 41, KvCache(), governor.kv_cache)
-    assert (budget.set_ungoverned(10), budget.size, governor.used(DEVICE)) == (60, 60, 60)
-
-
-def test_g04_a_refused_adoption_leaves_the_budget() -> None:
-    governor = Governor({DEVICE: 59})
-    budget = WeightBudget(60)
-    with pytest.raises(TierExhaustedError):
-        budget.adopt(governor, governor.other)
-    assert (budget.size, budget.governed, governor.used(DEVICE)) == (60, False, 0)
-    assert budget.release() == 0
-
-
-def test_g04_a_foreign_authority_is_rejected_until_the_first_lets_go() -> None:
-    first, second = Governor({}, "first"), Governor({}, "second")
-    budget = WeightBudget(60)
-    budget.adopt(first, first.other)
-    with pytest.raises(InvalidRequestError, match="first governs it, not second"):
-        budget.adopt(second, second.other)
-    assert (budget.release(), budget.governed, budget.size, second.used(DEVICE)) == (60, False, 60, 0)
-    budget.adopt(second, second.other)
-    assert (first.used(DEVICE), second.used(DEVICE)) == (0, 60)
-
-
-@pytest.mark.parametrize("size", [0, -1, 2**63, True, 0.5])
-def test_g04_a_zero_or_garbage_budget_is_rejected(size: int) -> None:
-    for make in (WeightBudget, WeightResidency, WeightBudget(5).set_ungoverned):
-        with pytest.raises(InvalidRequestError):
-            make(size)
-
-
-def test_g04_a_weight_larger_than_the_budget_is_streamed_and_evicts_nobody() -> None:
-    residency = WeightResidency(100)
-    for name in ("a", "b"):
-        assert residency.use(name, 40) == PageIn(name)
-    for _ in range(3):
-        assert residency.use("huge", 101) == PageIn("huge", streamed=True)
-        assert residency.use("a", 40).hit
-    assert (residency.resident, residency.used, residency.budget) == ({"b": 40, "a": 40}, 80, 100)
-    assert residency.counts == PagingCounts(
-        hits=3, page_ins=2, page_in_bytes=80, streamed=3, streamed_bytes=303
-    )
-
-
-def test_g04_a_cycle_longer_than_the_budget_still_hits() -> None:
-    residency = WeightResidency(100)
-    names = [f"w{number}" for number in range(6)]
-    for _ in range(10):
-        for name in names:
-            residency.use(name, 25)
-    counts = residency.counts
-    assert counts.hits + counts.page_ins == 60
-    assert counts.hits >= 9 * 3
-    assert counts.evictions == counts.page_ins - 4
-
-
-def test_a_pinned_weight_is_not_evicted_for_its_neighbour() -> None:
-    residency = WeightResidency(100)
-    residency.use("a", 60)
-    residency.use("b", 40)
-    assert residency.use("c", 60, pinned=("b",)) == PageIn("c", evict=("a",))
-    assert residency.use("d", 50, pinned=("b", "c")) == PageIn("d", streamed=True)
-    assert residency.resident == {"b": 40, "c": 60}
-
-
-def test_the_least_workable_budget_is_that_of_the_greediest_step() -> None:
-    steps = [{"a": 10}, {"a": 10, "b": 25}, {}]
-    assert (least_workable_budget(steps), least_workable_budget([])) == (35, 0)
-    require_workable(35, steps)
-    with pytest.raises(OutOfBudgetError, match="at least 35 bytes") as refusal:
-        require_workable(34, steps)
-    assert (refusal.value.requested, refusal.value.available) == (35, 34)
-
-
-def test_g03_a_third_party_s_governor_works_through_the_interface() -> None:
-    governor, budget = ForeignGovernor(), WeightBudget(70)
-    holder = governor.issue_holder("weights")
-    lease = budget.adopt(governor, holder)
-    assert (governor.available(DEVICE), lease.size) == (30, 70)
-    assert budget.adopt(governor, holder) is lease
-    with pytest.raises(InvalidRequestError, match="somebody else"):
-        budget.adopt(Governor({}), holder)
-    with pytest.raises(TierExhaustedError):
-        WeightBudget(31).adopt(governor, holder)
-    assert (budget.release(), governor.available(DEVICE)) == (70, 100)

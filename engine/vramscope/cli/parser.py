@@ -95,6 +95,10 @@ def _scenario(parser: argparse.ArgumentParser) -> None:
         type=size,
         help="judge against this much memory, and run within it: 8GiB, 24GB, bytes",
     )
+    group.add_argument(
+        "--weight-budget", metavar="SIZE", type=size,
+        help="let weights take this much and stream the rest from the model's file (host device)",
+    )  # fmt: skip
     group.add_argument("--batch", metavar="N", type=count, help="sequences decoded together (1)")
     group.add_argument("--prompt-tokens", metavar="N", type=count, help="tokens of the prompt (64)")
     group.add_argument(

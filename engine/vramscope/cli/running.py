@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from vramscope.messages.live import TokenInfo
+    from vramscope.messages.live import StreamingInfo, TokenInfo
     from vramscope.messages.model import ModelInfo
     from vramscope.server.listener import Listener
 
@@ -94,6 +94,8 @@ def _run_plain(engine: Engine, info: ModelInfo, arguments: argparse.Namespace, m
         return
     out = screen.console()
     show_outputs(out, result)
+    if result.streaming is not None:
+        out.print(f"weights streamed: {streamed_words(result.streaming)}")
     if arguments.save:
         out.print(f"wrote {arguments.save}")
 
@@ -249,6 +251,7 @@ def show_outcome(out: Console, outcome: Outcome) -> None:
         ),
         ("device memory", _now_and_peak(snapshot)),
         ("leased", _leased(snapshot)),
+        *(() if snapshot.streaming is None else (("weights streamed", streamed_words(snapshot.streaming)),)),
         ("uploads", f"{snapshot.uploads}, {format_bytes(snapshot.upload_bytes)}"),
         ("downloads", f"{snapshot.downloads}, {format_bytes(snapshot.download_bytes)}"),
         (
@@ -265,6 +268,15 @@ def show_outcome(out: Console, outcome: Outcome) -> None:
 
 def _now_and_peak(snapshot: SnapshotInfo) -> str:
     return f"{format_bytes(snapshot.allocated_bytes)}, peak {format_bytes(snapshot.peak_bytes)}"
+
+
+def streamed_words(streaming: StreamingInfo) -> str:
+    """How often weights were copied from the file, how much that was, and through which window."""
+    return (
+        f"{streaming.page_ins:,} page-ins, {format_bytes(streaming.page_in_bytes)}: {streaming.streamed}"
+        f" weights through {format_bytes(streaming.window_bytes)}; the least budget is"
+        f" {format_bytes(streaming.least)}"
+    )
 
 
 def _leased(snapshot: SnapshotInfo) -> str:

@@ -41,6 +41,7 @@ def scenario(arguments: argparse.Namespace, info: ModelInfo) -> ScenarioInfo:
         "runtime": arguments.runtime if "runtime" in arguments else runtime_of(arguments.device),
         "bucket_minimum": arguments.bucket_minimum,
         "bucket_growing": arguments.growing or None,
+        "weight_budget": arguments.weight_budget,
     }
     return msgspec.structs.replace(
         info.scenario, **{name: value for name, value in given.items() if value is not None}

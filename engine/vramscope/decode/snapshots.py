@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from vramscope.decode.types import DecodeSnapshot, DecodeState
 from vramscope.plan.types import ComponentName
-from vramscope.run.leases import memory_state
+from vramscope.run.memory_state import memory_state
 
 if TYPE_CHECKING:
     from vramscope.decode.session_state import RunState
@@ -31,7 +31,7 @@ def decode_snapshot(
         allocations_last_step=run.allocations,
         total=ledger.total,
         budget=ledger.budget,
-        memory=memory_state(runner.memory.leases, ledger),
+        memory=memory_state(runner.memory),
         components={name.value: ledger.component(name.value) for name in ComponentName},
         kernel_temporaries=runner.temporaries,
         transfers=run.transfers,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from vramscope.devices.ledger import Counters
     from vramscope.plan.types import Figure
     from vramscope.run.capture import CaptureReport
-    from vramscope.run.leases import MemoryState
+    from vramscope.run.memory_state import MemoryState
 
 
 class DecodeState(Enum):

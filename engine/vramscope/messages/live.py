@@ -101,6 +101,21 @@ class PhasePeak(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
 
 
+class StreamingInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Weights under a budget: what stays, what is copied from the model's file, and how often."""
+
+    budget: int
+    least: int
+    """The least budget that works."""
+    streamed: int
+    """Weights that are copied into the window before they are read."""
+    window_bytes: int
+    page_ins: int
+    page_in_bytes: int
+    hits: int
+    """Uses that found their weight still in the window."""
+
+
 class SnapshotInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Everything live, at one moment."""
 
@@ -131,3 +146,5 @@ class SnapshotInfo(msgspec.Struct, frozen=True, kw_only=True):
     left: int | None = None
     """Bytes that the governor could still grant to anybody; None where no limit is known."""
     phase_peaks: list[PhasePeak] = []
+    streaming: StreamingInfo | None = None
+    """Where a weight budget streams weights."""

@@ -25,6 +25,8 @@ class ScenarioInfo(msgspec.Struct, frozen=True, kw_only=True):
     bucket_growing: bool = False
     extents: dict[str, int] = {}
     runtime: str = "vramscope"
+    weight_budget: int | None = None
+    """Bytes that weights may take; those that do not fit are streamed from the model's file."""
 
 
 class PlanParams(msgspec.Struct, frozen=True, kw_only=True):

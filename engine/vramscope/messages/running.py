@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from vramscope.messages.live import StreamingInfo
 from vramscope.messages.planning import ScenarioInfo
 
 
@@ -129,3 +130,5 @@ class RunModelInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     outputs: list[OutputInfo]
     milliseconds: float
+    streaming: StreamingInfo | None = None
+    """Where a weight budget streams weights."""

@@ -42,6 +42,9 @@ def check_scenario(scenario: Scenario, symbols: Collection[str]) -> None:
             remedy = "Give 0 for the model's own limit, or more" if smallest == 0 else "Give 1 or more"
             raise ScenarioError(f"a {name} of {number:,}", why, remedy)
         _check_size(f"a {name} of {number:,}", number)
+    if scenario.weight_budget is not None and scenario.weight_budget <= 0:
+        what = f"a weight budget of {scenario.weight_budget:,} bytes"
+        raise ScenarioError(what, "it holds no weight", "Give a weight budget above 0")
     for name, maximum in scenario.maxima.items():
         _check_number("maximum", name, maximum, symbols)
     for name, extent in scenario.extents.items():

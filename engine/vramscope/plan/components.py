@@ -81,6 +81,12 @@ def _weights_detail(weights: WeightPlan) -> str:
         parts.append(f"{weights.tied_savings:,} B saved by sharing")
     if weights.duplicate_bytes:
         parts.append(f"{weights.duplicate_bytes:,} B stored twice")
+    if weights.streaming is not None:
+        streaming = weights.streaming
+        parts.append(
+            f"{len(streaming.offsets)} streamed through a window of {streaming.window:,} B: "
+            f"{streaming.step_bytes:,} B copied from the file in every step"
+        )
     return ", ".join(parts)
 
 

@@ -35,6 +35,7 @@ from vramscope.plan.options import is_batch
 from vramscope.plan.phase import phase_owners, phase_workspace, plan_phase
 from vramscope.plan.reuse import ArenaReuse
 from vramscope.plan.sizes import Resolver, symbol_ranges
+from vramscope.plan.streaming import StreamedWeights
 from vramscope.plan.symbols import (
     PhaseBindings,
     decoder_bindings,
@@ -56,7 +57,7 @@ from vramscope.plan.types import (
     WorkspacePlan,
 )
 from vramscope.plan.verdict import Limits, judge, largest_fit
-from vramscope.plan.weights import plan_weights, resident_roots
+from vramscope.plan.weights import folded_sizes, plan_weights
 from vramscope.plan.workspace import nested_requirements, slot_bytes
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def make_plan(model: Model, scenario: Scenario) -> Plan:
     return Planner(model).plan(scenario)
 
 
-_LimitKey = tuple[int, int, BucketPolicy, tuple[tuple[str, int], ...], str, int]
+_LimitKey = tuple[int, int, BucketPolicy, tuple[tuple[str, int], ...], str, int, int | None]
 """What the largest context depends on: everything of a scenario but the context itself."""
 
 SHOWN_NAMES = 6
@@ -103,7 +104,7 @@ class Planner:
         self.model = model
         self.index = build_index(model)
         self.growing = growing_symbols(model.program, model.contract)
-        self._weights = plan_weights(self.index, self._constant_sizes())
+        self._weights = StreamedWeights(self.index, plan_weights(self.index, folded_sizes(model, self.index)))
         self._reuse = ArenaReuse(self.index)
         self._io = _io_values(model)
         self._cards: dict[str, int] = {}
@@ -160,14 +161,15 @@ class Planner:
             for item, found in zip(bindings, ranges, strict=True)
         ]
         rows = self._binding_rows(phases, scenario)
-        components = plan_components(self._weights, kv, phases, rows, scenario)
+        weights = self._weights.under(scenario.weight_budget)
+        components = plan_components(weights, kv, phases, rows, scenario)
         total = total_of(components, phases)
         limits = self._fits(scenario, available, total)
         return Plan(
             scenario=scenario,
             context=context.tokens if context else 0,
             context_source=context.source if context else "",
-            weights=self._weights,
+            weights=weights,
             kv=kv,
             bindings=rows,
             phases=tuple(phases),
@@ -203,6 +205,7 @@ class Planner:
     def part_bytes(self, scenario: Scenario) -> int | None:
         """As :meth:`total_bytes`, of the model as it is."""
         try:
+            weights = self._weights.under(scenario.weight_budget).bytes
             context = self._context(scenario)
             kv = plan_kv(self.model, scenario, context.capacity) if context else NO_KV
             phases = [self._phase_bytes(item, scenario) for item in self._bindings(scenario, context)]
@@ -212,7 +215,7 @@ class Planner:
         scratch = slot_bytes([phase.workspace for phase in phases])
         io_bytes: int = sum(max(sizes) for sizes in zip(*(phase.io for phase in phases), strict=True))
         state = scenario.batch * STATE_BYTES_PER_SEQUENCE if context else 0
-        return self._weights.bytes + kv.bytes + kv.transient + arena + scratch + io_bytes + state
+        return weights + kv.bytes + kv.transient + arena + scratch + io_bytes + state
 
     def _phase_bytes(self, bindings: PhaseBindings, scenario: Scenario) -> _PhaseBytes:
         found = symbol_ranges(bindings, self.model.program.minted, self.growing)
@@ -259,13 +262,6 @@ class Planner:
             decoder_bindings(self.model, scenario, phase, phase_extents(phase, scenario, context.capacity))
             for phase in (Phase.PREFILL, Phase.DECODE)
         ]
-
-    def _constant_sizes(self) -> dict[int, int]:
-        bindings = plain_bindings(self.model, Scenario())
-        ranges = symbol_ranges(bindings, self.model.program.minted, frozenset())
-        resolver = Resolver(self.index, bindings, ranges)
-        folded = resident_roots(self.index).keys() - self.model.program.weights.keys()
-        return {value: resolver.size(value) or 0 for value in folded}
 
     def _binding_rows(self, phases: list[PhasePlan], scenario: Scenario) -> tuple[BindingRow, ...]:
         rows = [self._binding_row(value, phases) for value in self._io]
@@ -318,7 +314,8 @@ class Planner:
         if contract is None:
             return None
         maxima = tuple(sorted((*scenario.maxima.items(), *scenario.extents.items())))
-        key = (scenario.batch, scenario.prompt, scenario.bucket, maxima, scenario.runtime, available)
+        runtime, weights = scenario.runtime, scenario.weight_budget
+        key = (scenario.batch, scenario.prompt, scenario.bucket, maxima, runtime, available, weights)
         if key not in self._limits:
             limit = contract.context_limit.value if contract.context_limit else LARGEST_CONTEXT
             self._limits[key] = largest_fit(

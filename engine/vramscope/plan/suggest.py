@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from vramscope.graph.dtypes import bit_width
 from vramscope.graph.model import KvForm
 from vramscope.plan.four_bits import four_bit_savings
-from vramscope.plan.types import Plan, Scenario, Suggestion, VerdictKind
+from vramscope.plan.types import OWN_RUNTIME, Plan, Scenario, Suggestion, VerdictKind
 from vramscope.units import format_bytes
 
 if TYPE_CHECKING:
@@ -65,9 +65,22 @@ def _scenario_changes(planner: Planner, plan: Plan) -> Iterable[Suggestion]:
     elif scenario.batch > 1:
         less = scenario.batch // 2
         yield _compare(planner, plan, replace(scenario, batch=less), f"Halve the batch to {less}", batch=less)
+    yield from _weight_budget(planner, plan, scenario)
     if scenario.prompt > 256:
         title = "Prefill in chunks of 256 tokens (shorter prompt per pass)"
         yield _compare(planner, plan, replace(scenario, prompt=256), title, prompt=256)
+
+
+def _weight_budget(planner: Planner, plan: Plan, scenario: Scenario) -> Iterable[Suggestion]:
+    """Streaming as many weights as the plan is short of, where that works and the host device is meant."""
+    short = -(plan.verdict.headroom or 0)
+    room = plan.weights.bytes - short
+    if short <= 0 or room <= 0 or scenario.runtime != OWN_RUNTIME:
+        return
+    other = replace(scenario, weight_budget=room)
+    if planner.total_bytes(other) is not None:
+        title = f"Stream weights from the file beyond {format_bytes(room)} (host device; slower)"
+        yield _compare(planner, plan, other, title, weight_budget=room)
 
 
 def _compare(planner: Planner, plan: Plan, other: Scenario, title: str, **change: int) -> Suggestion:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vramscope.errors import VramscopeError
 from vramscope.plan.shapes import AxisBound, Bounded, Exact, Refused
+from vramscope.plan.weight_types import StreamingPlan, WeightPlan, WeightRow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +42,7 @@ __all__ = [
     "Plan",
     "Refused",
     "Scenario",
+    "StreamingPlan",
     "Suggestion",
     "Verdict",
     "VerdictKind",
@@ -131,6 +133,7 @@ class Scenario:
         maxima: declared maxima of symbols, by name.
         extents: what symbols of the inputs are exactly, by name; a maximum only bounds its symbol.
         bucket: how the KV cache grows.
+        weight_budget: bytes that weights may take; those that do not fit are streamed from the model's file.
         runtime: whose kernels' scratch is planned: :data:`OWN_RUNTIME`, :data:`CUDA_RUNTIME` or
             :data:`REFERENCE_RUNTIME`.
     """
@@ -143,6 +146,7 @@ class Scenario:
     maxima: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     extents: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     bucket: BucketPolicy = field(default_factory=BucketPolicy)
+    weight_budget: int | None = None
     runtime: str = OWN_RUNTIME
 
 
@@ -238,30 +242,6 @@ class KvPlan:
     rows: tuple[KvRow, ...]
     transient: int = 0
     """Bytes alive beyond the final buffers while a bucket grows: the old ones."""
-
-
-@dataclass(frozen=True, slots=True)
-class WeightRow:
-    """One stored weight: how many graph values share it, and what equal content elsewhere would save."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    bytes: int
-    users: int
-    duplicate_of: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class WeightPlan:
-    """Weights: exact bytes (tied ones once), and bytes that merging equal ones would save."""
-
-    bytes: int
-    rows: tuple[WeightRow, ...]
-    tied_savings: int
-    """Bytes saved because several values share one stored weight."""
-    duplicate_bytes: int
-    """Bytes stored twice: equal contents under different names."""
 
 
 @dataclass(frozen=True, slots=True)

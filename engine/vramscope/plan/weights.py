@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from vramscope.graph.model import ABSENT, Program, WeightSource
+from vramscope.graph.model import ABSENT, Model, Program, WeightSource
 from vramscope.plan.index import PlanningIndex, body_captures
-from vramscope.plan.types import WeightPlan, WeightRow
+from vramscope.plan.sizes import Resolver, symbol_ranges
+from vramscope.plan.symbols import plain_bindings
+from vramscope.plan.types import Scenario, WeightPlan, WeightRow
 
 
 def resident_roots(index: PlanningIndex) -> dict[int, int]:
@@ -36,6 +38,15 @@ def read_by_main_steps(program: Program) -> set[int]:
         read.update(value for value in step.inputs if value != ABSENT)
         read.update(body_captures(step))
     return read
+
+
+def folded_sizes(model: Model, index: PlanningIndex) -> dict[int, int]:
+    """Bytes of the results of constant steps that stay, by value id."""
+    bindings = plain_bindings(model, Scenario())
+    ranges = symbol_ranges(bindings, model.program.minted, frozenset())
+    resolver = Resolver(index, bindings, ranges)
+    folded = resident_roots(index).keys() - model.program.weights.keys()
+    return {value: resolver.size(value) or 0 for value in folded}
 
 
 def plan_weights(index: PlanningIndex, constant_sizes: dict[int, int]) -> WeightPlan:

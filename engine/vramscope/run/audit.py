@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from vramscope.graph.expr import free_symbols
 from vramscope.graph.model import ABSENT, Step
 from vramscope.run.capture import GRAPH_NODE, CaptureReport, Decline, SeamReason, Segment
+from vramscope.run.paging import PagedKernel
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -52,7 +53,7 @@ def audit(
     declines: list[Decline] = []
     segments: list[Segment] = []
     for position, launch in enumerate(launches):
-        refusal = _refusal(index, device, launch.step, unpinned)
+        refusal = _refusal(index, device, launch, unpinned)
         reason = _seam(index, launch, growing, warmed, quarantined)
         if reason is None and refusal:
             reason = SeamReason.KERNEL_CAPTURE_UNSUPPORTED
@@ -71,8 +72,11 @@ def _extend(segments: list[Segment], position: int, *, captured: bool) -> None:
     segments.append(Segment(position, position + 1, captured, graph))
 
 
-def _refusal(index: PlanningIndex, device: Device, step: Step, unpinned: Collection[int]) -> str:
+def _refusal(index: PlanningIndex, device: Device, launch: Launch, unpinned: Collection[int]) -> str:
     """Why the node's kernel cannot be recorded here and now; empty when it can (semantics 1.10)."""
+    step = launch.step
+    if isinstance(launch.kernel, PagedKernel):
+        return launch.kernel.capture_refusal
     refusal = device.capture_refusal(step.node, index.specs[step.index])
     return refusal or (UNPINNED if step.index in unpinned else "")
 

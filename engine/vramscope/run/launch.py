@@ -94,6 +94,8 @@ def bind_program(
     steps = index.program.steps[index.program.constant_steps :]
     program.launches = tuple(launch for step in steps if (launch := binder.launch(step)) is not None)
     facts = FusionFacts(frozenset(memory.weights), frozenset(index.program.outputs))
+    if memory.pager is not None:
+        memory.pager.attach(program.launches)
     memory.device.fuse(cast("Sequence[BoundLaunch]", program.launches), index.root_of, facts)
     return program
 

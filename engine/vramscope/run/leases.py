@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vramscope.devices.governor_types import Activation, KvCache, Role, Tier, Weights, Workspace
+from vramscope.errors import InvalidRequestError
 from vramscope.ops.spec import Lifetime
 from vramscope.plan.types import ComponentName
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vramscope.devices.governor_types import CapacityLease, MemoryGovernor
-    from vramscope.devices.ledger import Ledger, Site
+    from vramscope.devices.ledger import Site
 
 
 @dataclass(slots=True, eq=False)
@@ -63,33 +64,20 @@ def role_of(purpose: str) -> Role:
     return _ROLES.get(purpose, Activation())
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryState:
-    """What a session has claimed, what that leaves, and how high memory stood in each phase; in bytes.
-
-    Attributes:
-        leases: by purpose.
-        left: what any session could still claim; None where no limit is known.
-        peaks: the most that was out at once while a phase was on, by phase.
-    """
-
-    leases: Mapping[str, int]
-    left: int | None
-    peaks: Mapping[str, int]
-
-
-def memory_state(leases: SessionLeases, ledger: Ledger) -> MemoryState:
-    """A session's claims as they are now."""
-    return MemoryState(leases.sizes, leases.governor.available(Tier.DEVICE), ledger.phase_peaks)
-
-
 class SessionLeases:
     """One session's leases in the device tier. One thread owns it; the governor may be shared."""
 
-    def __init__(self, governor: MemoryGovernor, session: str) -> None:
-        """Holds nothing yet. ``session``: what refusals call it."""
+    def __init__(self, governor: MemoryGovernor, session: str, *, private: bool = False) -> None:
+        """Holds nothing yet.
+
+        Args:
+            governor: grants the bytes.
+            session: what refusals call it.
+            private: the governor is this session's alone, and another one may adopt the session.
+        """
         self.governor = governor
         self.session = session
+        self._private = private
         self._accounts: dict[str, _Account] = {}
 
     @property
@@ -151,6 +139,34 @@ class SessionLeases:
         if account is not None:
             account.used -= size
             self._settle()
+
+    def adopt(self, governor: MemoryGovernor) -> int:
+        """Moves every lease under ``governor``; returns the bytes newly placed there, 0 when it is the same.
+
+        Raises:
+            TierExhaustedError: it does not hold them; every lease is as it was.
+            InvalidRequestError: another authority governs the session already.
+        """
+        if governor.authority is self.governor.authority:
+            return 0
+        if not self._private:
+            raise InvalidRequestError(
+                f"the memory of {self.session}",
+                f"{self.governor.authority.name} governs it, not {governor.authority.name}",
+                "Close the session first",
+            )
+        moved = SessionLeases(governor, self.session)
+        try:
+            for purpose, account in self._accounts.items():
+                other = moved._account(purpose)
+                other.lease.grow(account.lease.size)
+                other.used, other.pledged = account.used, account.pledged
+        except BaseException:
+            moved.close()
+            raise
+        self.close()
+        self.governor, self._accounts, self._private = governor, moved._accounts, False
+        return self.total
 
     def close(self) -> int:
         """Gives every lease back and returns how many bytes that was; 0 the second time."""

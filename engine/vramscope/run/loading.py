@@ -17,6 +17,7 @@ from vramscope.plan.index import body_captures
 from vramscope.plan.types import ComponentName
 from vramscope.plan.weights import body_weights, read_by_main_steps, resident_roots
 from vramscope.run.memory import SessionMemory, stored_tensor
+from vramscope.run.paging import open_window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from vramscope.devices.base import Device
     from vramscope.graph.model import Program, WeightSource
     from vramscope.plan.index import PlanningIndex
+    from vramscope.plan.types import StreamingPlan
     from vramscope.run.events import CancelCheck, Progress
 
 _COPY_CHUNK = 32 * 2**20
@@ -31,18 +33,26 @@ _COPY_CHUNK = 32 * 2**20
 
 
 def load_weights(
-    memory: SessionMemory, index: PlanningIndex, progress: Progress, cancel: CancelCheck
+    memory: SessionMemory,
+    index: PlanningIndex,
+    progress: Progress,
+    cancel: CancelCheck,
+    streaming: StreamingPlan | None = None,
 ) -> None:
     """Copies every weight into device memory, runs the constant steps, drops what only they needed.
 
+    Streamed weights get their place in the window instead; their bytes are read when a step needs them.
+
     Raises:
+        InputError: weights are to be streamed on a device that cannot.
         OutOfBudgetError: the budget does not hold the weights.
         ModelFileError: a weight's file changed since the model was opened.
         CancelledError: the user asked to stop.
     """
-    loader = _Loader(memory, index, progress, cancel)
+    loader = _Loader(memory, index, progress, cancel, frozenset(streaming.offsets if streaming else ()))
     for step in index.program.steps[: index.program.constant_steps]:
         loader.constant(step)
+    open_window(memory, index, streaming)
     loader.rest()
 
 
@@ -50,8 +60,14 @@ class _Loader:
     """The state of one loading: what is read again later, and how much is done."""
 
     def __init__(
-        self, memory: SessionMemory, index: PlanningIndex, progress: Progress, cancel: CancelCheck
+        self,
+        memory: SessionMemory,
+        index: PlanningIndex,
+        progress: Progress,
+        cancel: CancelCheck,
+        streamed: frozenset[str],
     ) -> None:
+        self._streamed = streamed
         self._memory = memory
         self._index = index
         self._progress = progress
@@ -66,7 +82,7 @@ class _Loader:
         read = [value for value in (*self._last, *self._resident) if value in program.weights]
         sources = {program.weights[value].identity: program.weights[value] for value in read}
         sources.update({identity: source for identity, (_, source) in self._inner.items()})
-        self._total = sum(source.size for source in sources.values())
+        self._total = sum(source.size for source in sources.values() if source.identity not in streamed)
         self._last_bytes: dict[str, int] = {}
         for value, step in self._last.items():
             identity = self._identity(value)
@@ -98,7 +114,8 @@ class _Loader:
     def _source(self, name: str, source: WeightSource) -> None:
         self._cancel()
         memory = self._memory
-        if source.identity in memory.weight_buffers or source.dtype is ElementType.STRING:
+        held = source.identity in memory.weight_buffers or source.identity in self._streamed
+        if held or source.dtype is ElementType.STRING:
             return
         buffer = memory.take(ComponentName.WEIGHTS, name, source.size)
         memory.weight_buffers[source.identity] = buffer

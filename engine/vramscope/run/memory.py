@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vramscope.devices.base import Buffer, Device
     from vramscope.graph.model import Array, WeightSource
     from vramscope.run.leases import SessionLeases
+    from vramscope.run.paging import WeightPager
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +35,8 @@ class SessionMemory:
     io: dict[str, Buffer] = field(default_factory=dict)
     kv: dict[str, Buffer] = field(default_factory=dict)
     arena: Buffer | None = None
+    pager: WeightPager | None = None
+    """Brings weights in that a budget does not hold; None where all are resident."""
     workspace: dict[Lifetime, Buffer] = field(default_factory=dict)
     _out: dict[int, Buffer] = field(default_factory=dict)
 
@@ -71,8 +74,13 @@ class SessionMemory:
             self.give(buffer)
         for held in (self.weights, self.weight_buffers, self.io, self.kv, self.workspace):
             held.clear()
-        self.arena = None
+        self.arena = self.pager = None
         self.leases.close()
+
+    def weight_bytes(self, identity: str) -> Array:
+        """A loaded weight's bytes, or the place of a streamed one in the window."""
+        place = None if self.pager is None else self.pager.place(identity)
+        return self.weight_buffers[identity].bytes if place is None else place
 
     def arena_view(self, offset: int, size: int) -> Array:
         """Bytes ``[offset, offset + size)`` of the arena."""
@@ -90,7 +98,7 @@ def stored_tensor(memory: SessionMemory, source: WeightSource) -> Tensor:
     """A loaded weight under its own type and shape; text is no device memory and comes as objects."""
     if source.dtype is ElementType.STRING:
         return read_weight(source)
-    raw = memory.weight_buffers[source.identity].bytes
+    raw = memory.weight_bytes(source.identity)
     if is_packed(source.dtype):
         return Packed(raw, source.dtype, source.shape)
     return raw.view(numpy_dtype(source.dtype)).reshape(source.shape)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict, Unpack, cast
 
 import numpy as np
 
@@ -21,27 +22,52 @@ from vramscope.run.events import (
     never_cancelled,
 )
 from vramscope.run.inputs import check_planned, random_inputs
+from vramscope.run.memory_state import MemoryState, memory_state
 from vramscope.run.runner import Runner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vramscope.devices.base import Device
+    from vramscope.devices.governor_types import MemoryGovernor
     from vramscope.graph.model import Array, Model
     from vramscope.ops.call import Tensor
     from vramscope.plan.sizes import Resolver
+
+
+class PlainSettings(TypedDict, total=False):
+    """How a plain run behaves.
+
+    Attributes:
+        seed: for random inputs.
+        device: the host with the scenario's budget when left out.
+        governor: of the device, where sessions share one.
+        events: told what happens.
+        progress: told how far loading is.
+        cancel: checked between nodes.
+    """
+
+    seed: int
+    device: Device
+    governor: MemoryGovernor
+    events: EventSink
+    progress: Progress
+    cancel: CancelCheck
+
+
+@dataclass(frozen=True, slots=True)
+class PlainRun:
+    """Outputs by name in graph order, and the memory as it was at the end of the run."""
+
+    outputs: list[tuple[str, Tensor]]
+    memory: MemoryState
 
 
 def run_plain(
     model: Model,
     plan: Plan,
     inputs: Mapping[str, Array] | None = None,
-    *,
-    seed: int = 0,
-    device: Device | None = None,
-    events: EventSink = ignore_event,
-    progress: Progress = ignore_progress,
-    cancel: CancelCheck = never_cancelled,
+    **settings: Unpack[PlainSettings],
 ) -> list[tuple[str, Tensor]]:
     """Runs the model once and returns its outputs by name, in graph order.
 
@@ -50,11 +76,7 @@ def run_plain(
         plan: of a scenario whose extents are the inputs' (:func:`vramscope.run.inputs.scenario_of`), or whose
             maxima hold them.
         inputs: by name; left out, seeded random values at the plan's shapes are used.
-        seed: for the random values.
-        device: the host with the scenario's budget when left out.
-        events: told what happens.
-        progress: told how far loading is.
-        cancel: checked between nodes.
+        **settings: see :class:`PlainSettings`.
 
     Raises:
         BindingError: an input that the graph lacks, is missing, or has another type, rank or extent.
@@ -62,15 +84,27 @@ def run_plain(
         UnboundedAxisError: the plan has a refused axis.
         OutOfBudgetError: the budget does not hold the plan.
     """
+    return plain_run(model, plan, inputs, **settings).outputs
+
+
+def plain_run(
+    model: Model,
+    plan: Plan,
+    inputs: Mapping[str, Array] | None = None,
+    **settings: Unpack[PlainSettings],
+) -> PlainRun:
+    """As :func:`run_plain`, with what the run's memory was."""
     plan.require()
-    given = inputs if inputs is not None else random_inputs(model, plan, seed)
+    given = inputs if inputs is not None else random_inputs(model, plan, settings.get("seed", 0))
     check_planned(model, plan, given)
     scenario = planned_scenario(model, plan)
     model = plan.specialised or model
     program = model.program
-    runner = Runner(Planner(model), plan, device or HostDevice(available_bytes(plan.scenario)), events)
+    device = settings.get("device") or HostDevice(available_bytes(plan.scenario))
+    events, cancel = settings.get("events", ignore_event), settings.get("cancel", never_cancelled)
+    runner = Runner(Planner(model), plan, device, events, settings.get("governor"))
     try:
-        runner.prepare(progress, cancel)
+        runner.prepare(settings.get("progress", ignore_progress), cancel)
         shapes = {item: given[program.values[item].name].shape for item in program.inputs}
         bound = bind_symbols(model, scenario, Phase.SINGLE, shapes, {})
         resolver = runner.resolver(bound)
@@ -82,7 +116,7 @@ def run_plain(
         for identity in program.outputs:
             value = ready.values[identity]
             found.append((program.values[identity].name, _taken(runner, value)))
-        return found
+        return PlainRun(found, memory_state(runner.memory))
     finally:
         runner.close()
 

@@ -68,7 +68,11 @@ class Runner:
         self.planner = planner
         self.plan = plan
         self.device = device
-        leases = SessionLeases(governor or own_governor(device), planner.model.folder.name or "the model")
+        leases = SessionLeases(
+            governor or own_governor(device),
+            planner.model.folder.name or "the model",
+            private=governor is None,
+        )
         self.memory = SessionMemory(device, leases)
         self.temporaries: Figure = UNKNOWN
         self._events = events
@@ -91,7 +95,7 @@ class Runner:
         self.device.ledger.enter(LOADING)
         try:
             admit(self.memory.leases, self.planner, self.plan, kv)
-            load_weights(self.memory, self.planner.index, progress, cancel)
+            load_weights(self.memory, self.planner.index, progress, cancel, self.plan.weights.streaming)
             self.adopt(self.plan)
         except BaseException:
             self.close()

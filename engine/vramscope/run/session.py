@@ -15,6 +15,7 @@ from vramscope.plan.planner import Planner
 from vramscope.run import capturing, replaying
 from vramscope.run.binding_factory import binding_spec, external_binding, own_binding
 from vramscope.run.branches import BranchMemo
+from vramscope.run.governing import Governance
 from vramscope.run.latching import submission
 from vramscope.run.mapping import Mapped, bind_shapes, map_bindings
 from vramscope.run.memory import reserve_slot
@@ -265,6 +266,11 @@ class ProgramSession:
     def branch_hits(self) -> int:
         """How often a branch's kept result was used instead of running it."""
         return self._state.memo.hits if self._state.memo is not None else 0
+
+    @property
+    def governance(self) -> Governance:
+        """The session's memory: governor, weight budget, what is claimed."""
+        return Governance(self._runner)
 
     @property
     def slot(self) -> GraphSlot:

@@ -48,6 +48,7 @@ def scenario_of(info: ScenarioInfo) -> Scenario:
         bucket=BucketPolicy(info.bucket_minimum, info.bucket_growing),
         extents=MappingProxyType(dict(info.extents)),
         runtime=info.runtime,
+        weight_budget=info.weight_budget,
     )
 
 
@@ -64,6 +65,7 @@ def scenario_info(scenario: Scenario) -> ScenarioInfo:
         bucket_growing=scenario.bucket.growing,
         extents=dict(scenario.extents),
         runtime=scenario.runtime,
+        weight_budget=scenario.weight_budget,
     )
 
 

@@ -263,13 +263,11 @@ class Engine:
 
     def run_model(self, params: RunModelParams, listener: Listener) -> RunModelInfo:
         """Runs a model that is no decoder on the arrays of files, or on seeded random ones."""
-        from vramscope.plan.planner import available_bytes
         from vramscope.run.inputs import load_inputs
-        from vramscope.run.plain import run_plain
+        from vramscope.run.plain import plain_run
         from vramscope.server.arrays import check_target, save_outputs, scenario_for
         from vramscope.server.convert import scenario_of
-        from vramscope.server.devices import make_device
-        from vramscope.server.live import output_info
+        from vramscope.server.live import output_info, streaming_info
 
         self._require_weights()
         scenario = scenario_of(params.scenario)
@@ -281,15 +279,16 @@ class Engine:
         if target is not None:
             check_target(target)
         plan = self._plan_for(scenario, params.device)
-        device = make_device(params.device, available_bytes(scenario))
+        device, governor = self._device(params.device, scenario)
         started = perf_counter()
         try:
-            outputs = run_plain(
+            ran = plain_run(
                 self.model,
                 plan,
                 given,
                 seed=params.seed,
                 device=device,
+                governor=governor,
                 events=listener.event,
                 progress=listener.progress,
                 cancel=listener.cancel,
@@ -298,9 +297,10 @@ class Engine:
             device.close()
         milliseconds = (perf_counter() - started) * 1000
         if target is not None:
-            save_outputs(target, outputs)
-        found: list[OutputInfo] = [output_info(name, array) for name, array in outputs]
-        return RunModelInfo(outputs=found, milliseconds=milliseconds)
+            save_outputs(target, ran.outputs)
+        found: list[OutputInfo] = [output_info(name, array) for name, array in ran.outputs]
+        streaming = streaming_info(ran.memory.streaming)
+        return RunModelInfo(outputs=found, milliseconds=milliseconds, streaming=streaming)
 
     def snapshot(self) -> SnapshotInfo:
         """Everything live about the generation; all zero before there is one."""

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vramscope.messages.live import CounterInfo, EventInfo, LeaseInfo, PhasePeak, SlotInfo, SnapshotInfo
+from vramscope.messages.live import (
+    CounterInfo,
+    EventInfo,
+    LeaseInfo,
+    PhasePeak,
+    SlotInfo,
+    SnapshotInfo,
+    StreamingInfo,
+)
 from vramscope.messages.planning import BytesFigure, ComponentInfo
 from vramscope.messages.running import CaptureInfo, DeclineInfo, OutputInfo, RunInfo, SegmentInfo, VerifyInfo
 from vramscope.plan.types import ComponentName
@@ -17,6 +25,7 @@ if TYPE_CHECKING:
     from vramscope.ops.call import Tensor
     from vramscope.run.capture import CaptureReport
     from vramscope.run.events import Event
+    from vramscope.run.memory_state import Streaming
 
 NOTHING_MEASURED = BytesFigure(bytes=None, certainty="unknown")
 
@@ -86,6 +95,23 @@ def snapshot_info(snapshot: DecodeSnapshot, *, finished: str, sequence: int, sec
         leases=[LeaseInfo(purpose=name, bytes=size) for name, size in snapshot.memory.leases.items()],
         left=snapshot.memory.left,
         phase_peaks=[PhasePeak(phase=name, bytes=size) for name, size in snapshot.memory.peaks.items()],
+        streaming=streaming_info(snapshot.memory.streaming),
+    )
+
+
+def streaming_info(streaming: Streaming | None) -> StreamingInfo | None:
+    """Weights under a budget."""
+    if streaming is None:
+        return None
+    plan, counts = streaming.plan, streaming.counts
+    return StreamingInfo(
+        budget=plan.budget,
+        least=plan.least,
+        streamed=len(plan.offsets),
+        window_bytes=plan.window,
+        page_ins=counts.page_ins,
+        page_in_bytes=counts.page_in_bytes,
+        hits=counts.hits,
     )
 
 

@@ -1,0 +1,64 @@
+"""What a session's owner may ask about and do with its memory: governor, weight budget (semantics 1.20)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from vramscope.errors import InvalidRequestError
+from vramscope.plan.streaming import working_set
+from vramscope.plan.types import ComponentName
+from vramscope.run.memory_state import MemoryState, memory_state
+
+if TYPE_CHECKING:
+    from vramscope.devices.governor_types import MemoryGovernor
+    from vramscope.run.runner import Runner
+
+
+@dataclass(frozen=True, slots=True)
+class Governance:
+    """The memory of one session, for its owner."""
+
+    runner: Runner
+
+    @property
+    def state(self) -> MemoryState:
+        """Claims, what they leave, peaks by phase, streamed weights."""
+        return memory_state(self.runner.memory)
+
+    def adopt_memory_governor(self, governor: MemoryGovernor) -> int:
+        """Puts the session's memory under ``governor``; how many bytes are newly placed there.
+
+        Adopted before, nothing is charged twice: the answer is 0.
+
+        Raises:
+            TierExhaustedError: it does not hold what the session has; every lease is as it was.
+            InvalidRequestError: another authority governs the session already.
+        """
+        return self.runner.memory.leases.adopt(governor)
+
+    def set_weight_residency_budget(self, size: int) -> int:
+        """Lets weights take ``size`` bytes, before the session is prepared; returns the effective figure.
+
+        Once the weights are claimed nothing changes, and the answer is the size of their lease.
+
+        Raises:
+            ScenarioError: 0 or less, or less than the least budget that works, which is named.
+            InvalidRequestError: the plan is of a model specialised to its extents.
+        """
+        claimed = self.runner.memory.leases.sizes.get(ComponentName.WEIGHTS.value, 0)
+        if claimed:
+            return claimed
+        plan = self.runner.plan
+        if plan.specialised is not None:
+            raise InvalidRequestError(
+                "a weight budget", "the plan is of a model at given extents", "Give it in the scenario"
+            )
+        self.runner.plan = self.runner.planner.plan(replace(plan.scenario, weight_budget=size))
+        return size
+
+    @property
+    def max_lazy_weight_working_set_bytes(self) -> int:
+        """The most bytes of streamed weights that one node reads; 0 where none are streamed."""
+        streaming = self.runner.plan.weights.streaming
+        return 0 if streaming is None else working_set(self.runner.planner.index, streaming)

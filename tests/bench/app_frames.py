@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from vramscope_app.state import AppState
 
 FRAME_MILLISECONDS = 16
+SETTLE_MILLISECONDS = 100
+LONG_CONTEXT = 32_768
 
 
 class FrameClock(QObject):
@@ -96,6 +98,8 @@ def measure(source: OpenParams, seconds: float) -> None:
         frames.start()
         wait(1000)
         report("at rest", frames.stop())
+        if not source.path:
+            open_long(journey, Path(folder) / "endless")
         if planned(journey.state) and journey.state.decoder:
             decode(journey, frames, seconds)
         window.close()
@@ -107,11 +111,29 @@ def idle(state: AppState) -> bool:
 
 
 def begin(journey: Journey) -> None:
-    """A prompt, a few eager steps and a capture."""
+    """A prompt and a capture, and what they changed drawn: the frames to be counted are of decoding alone."""
     journey.window.prefill()
     journey.wait("prefill", idle)
     journey.window.capture()
     journey.wait("capture", idle)
+    wait(SETTLE_MILLISECONDS)
+
+
+def open_long(journey: Journey, folder: Path) -> None:
+    """The sample's decoder with a context that it does not fill, and no token that ends it."""
+    from vramscope.build.config_reader import parse_config  # a start-up without these was measured
+    from vramscope.build.decoder import build_decoder
+    from vramscope.build.sample_models import TINY_LLAMA, VOCABULARY
+    from vramscope.build.sample_tokenizer import write_tokenizer
+
+    config = {**TINY_LLAMA, "max_position_embeddings": LONG_CONTEXT, "eos_token_id": None}
+    build_decoder(parse_config(config), folder, precision="fp32")
+    write_tokenizer(folder, VOCABULARY)
+    controller = journey.window.controller
+    controller.wish(context=LONG_CONTEXT)
+    controller.open(OpenParams(path=str(folder)))
+    journey.wait("opening", lambda state: state.busy is None and state.opened is not None)
+    journey.wait("planning", lambda state: planned(state) and state.opened == OpenParams(path=str(folder)))
 
 
 def decode(journey: Journey, frames: FrameClock, seconds: float) -> None:
@@ -136,7 +158,7 @@ def decode(journey: Journey, frames: FrameClock, seconds: float) -> None:
 def main() -> int:
     """Reads the arguments and measures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("path", nargs="?", default="", help="a model; otherwise the tiny-llama sample")
+    parser.add_argument("path", nargs="?", default="", help="a model, not the tiny-llama sample")
     parser.add_argument("--seconds", type=float, default=5.0, help="how long each kind of decode runs")
     options = parser.parse_args()
     source = OpenParams(path=options.path) if options.path else OpenParams(sample="tiny-llama")

@@ -9,8 +9,17 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QFont
-from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QGraphicsItem,
+    QHBoxLayout,
+    QLabel,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
 
+from vramscope_app.panels.steady import SteadyLabel
 from vramscope_app.rows.live import LiveSeries
 from vramscope_app.state import EMPTY_SNAPSHOT
 from vramscope_app.text import exact_bytes, figure_text, figure_tip, short_bytes
@@ -23,6 +32,7 @@ if TYPE_CHECKING:
     from vramscope_app.look import Look
 
 AXIS_WIDTH = 66
+NUMBER_CHARACTERS = 10
 NUMBERS = (
     ("step", "allocs last step"),
     ("held", "held"),
@@ -54,7 +64,7 @@ class LivePanel(QWidget):
         super().__init__()
         self.series = LiveSeries()
         self._snapshot = EMPTY_SNAPSHOT
-        self._dirty = True
+        self._bytes_dirty = self._counts_dirty = True
         self._ranges: tuple[float, ...] = ()
         self._good = look.theme.good
         self.by_time, self.by_step = QToolButton(), QToolButton()
@@ -94,16 +104,15 @@ class LivePanel(QWidget):
         self.count_plot.setAccessibleName("Allocations made")
 
     def _number(self, name: str, caption: str) -> QVBoxLayout:
-        value, below = QLabel("–"), QLabel(caption)
-        value.setProperty("role", "value")
-        below.setMinimumWidth(below.fontMetrics().averageCharWidth() * 10)
-        value.setObjectName(f"live_{name}")
+        room, below = SteadyLabel(f"live_{name}", NUMBER_CHARACTERS, "value"), QLabel(caption)
+        value = room.label
+        value.setText("–")
         value.setAccessibleName(caption)
         below.setProperty("role", "muted")
         self._values[name] = value
         layout = QVBoxLayout()
         layout.setSpacing(0)
-        layout.addWidget(value)
+        layout.addWidget(room)
         layout.addWidget(below)
         return layout
 
@@ -115,6 +124,7 @@ class LivePanel(QWidget):
             item.getAxis("left").setWidth(AXIS_WIDTH)
             for side in ("left", "bottom"):
                 item.getAxis(side).enableAutoSIPrefix(enable=False)
+                item.getAxis(side).setCacheMode(QGraphicsItem.CacheMode.DeviceCoordinateCache)
             item.getViewBox().setMouseEnabled(x=False, y=False)
             item.getViewBox().setDefaultPadding(0.02)
             item.setMinimumHeight(60)
@@ -123,7 +133,7 @@ class LivePanel(QWidget):
         self.count_plot.getAxis("left").tickStrings = count_ticks
         self.bytes_plot.hideAxis("bottom")
         self.count_plot.setXLink(self.bytes_plot)
-        self._fill = self.bytes_plot.plot([], [], stepMode="right", pen=None)
+        self._fill = self.bytes_plot.plot([], [], stepMode="right", pen=None)  # a pen would close its sides
         self._bytes = self.bytes_plot.plot([], [], stepMode="right")
         self._budget = pg.InfiniteLine(angle=0)
         self.bytes_plot.addItem(self._budget, ignoreBounds=True)
@@ -141,6 +151,7 @@ class LivePanel(QWidget):
         font.setPointSizeF(max(font.pointSizeF() - 1.0, 7.0))
         for plot, title in ((self.bytes_plot, "held"), (self.count_plot, "allocations")):
             plot.setBackground(theme.base)
+            plot.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)  # what lies below stays
             for side in ("left", "bottom"):
                 axis = plot.getAxis(side)
                 axis.setPen(QColor(theme.border))
@@ -156,7 +167,7 @@ class LivePanel(QWidget):
         eager, replayed = QColor(component_colour("KV cache")), QColor(theme.good)
         self._eager.setPen(pg.mkPen(eager, width=1))
         self._replayed.setPen(pg.mkPen(replayed, width=1))
-        self._dirty = True
+        self._soil()
         self._draw_label()
         self.refresh()
 
@@ -164,25 +175,52 @@ class LivePanel(QWidget):
         """As before anything ran."""
         self.series.clear()
         self._snapshot = EMPTY_SNAPSHOT
-        self._dirty = True
+        self._soil()
 
     def add_token(self, token: TokenInfo) -> None:
         """Takes a step's end."""
         self.series.add_token(token)
-        self._dirty = True
+        self._soil()
 
     def add_snapshot(self, snapshot: SnapshotInfo) -> None:
         """Takes the ledger's own numbers."""
         self._snapshot = snapshot
         self.series.add_snapshot(snapshot)
-        self._dirty = True
+        self._soil()
 
     def refresh(self) -> None:
         """Draws when something came in since the last time."""
-        if self._dirty:
-            self._dirty = False
-            self._draw()
-            self._tell()
+        self.refresh_bytes()
+        self.refresh_counts()
+
+    def refresh_bytes(self) -> None:
+        """The upper plot and the numbers, when something came in."""
+        if not self._bytes_dirty:
+            return
+        self._bytes_dirty = False
+        series, column = (self.series.time, 1) if self.by_time.isChecked() else (self.series.steps, 2)
+        for curve in (self._fill, self._bytes):
+            _set(curve, series.column(0), series.column(column))
+        self._draw_ranges()
+        self._tell()
+
+    def refresh_counts(self) -> None:
+        """The lower plot, when something came in."""
+        if not self._counts_dirty:
+            return
+        self._counts_dirty = False
+        if self.by_time.isChecked():
+            time = self.series.time
+            _set(self._eager, time.column(0), time.column(2))
+            _set(self._replayed, np.zeros(0), np.zeros(0))
+            return
+        steps = self.series.steps
+        made, replayed = steps.column(1), steps.column(3) > 0
+        _set(self._eager, steps.column(0), np.where(replayed, np.nan, made))
+        _set(self._replayed, steps.column(0), np.where(replayed, made, np.nan))
+
+    def _soil(self) -> None:
+        self._bytes_dirty = self._counts_dirty = True
 
     def shown_points(self) -> tuple[int, int]:
         """Points that the two plots hold."""
@@ -191,24 +229,8 @@ class LivePanel(QWidget):
     def _mode_changed(self, _button: int, checked: bool) -> None:
         if checked:
             self._draw_label()
-            self._dirty = True
+            self._soil()
             self.refresh()
-
-    def _draw(self) -> None:
-        if self.by_time.isChecked():
-            time = self.series.time
-            _set(self._fill, time.column(0), time.column(1))
-            _set(self._bytes, time.column(0), time.column(1))
-            _set(self._eager, time.column(0), time.column(2))
-            _set(self._replayed, np.zeros(0), np.zeros(0))
-        else:
-            steps = self.series.steps
-            made, replayed = steps.column(1), steps.column(3) > 0
-            _set(self._fill, steps.column(0), steps.column(2))
-            _set(self._bytes, steps.column(0), steps.column(2))
-            _set(self._eager, steps.column(0), np.where(replayed, np.nan, made))
-            _set(self._replayed, steps.column(0), np.where(replayed, made, np.nan))
-        self._draw_ranges()
 
     def _draw_ranges(self) -> None:
         budget = self._snapshot.budget

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 from vramscope_app.panels.banner import restyle
 from vramscope_app.panels.gauge import Gauge
 from vramscope_app.panels.sampling import SamplingRow
+from vramscope_app.panels.steady import SteadyLabel
 from vramscope_app.panels.table import TablePanel
 from vramscope_app.rows.run import rates_text, run_summary, state_chip
 from vramscope_app.rows.tables import OUTPUT_HEADINGS, output_rows
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 BUTTONS = (("step", "steps", "capture"), ("replay", "verify", "reset"))
 CHAT_TIP = "Wrap the prompt in the model's chat template"
 NO_CHAT_TIP = "The model's folder has no chat template"
+STATE_CHARACTERS = 14
+RATES_CHARACTERS = 48
 KEPT_PIECES = 20_000
 """Pieces of generated text that are coloured anew when the theme changes."""
 
@@ -56,7 +59,9 @@ class RunPanel(QWidget):
         self.count = QSpinBox()
         self.sampling = SamplingRow()
         self.outputs = TablePanel("outputs", "Outputs", OUTPUT_HEADINGS, look)
-        self._state, self._rates, self._summary = QLabel(), QLabel(), QLabel()
+        self._state_room = SteadyLabel("run_state", STATE_CHARACTERS)
+        self._rates_room = SteadyLabel("run_rates", RATES_CHARACTERS)
+        self._state, self._rates, self._summary = self._state_room.label, self._rates_room.label, QLabel()
         self._position = Gauge(look)
         self._pages = QStackedWidget()
         self._pages.addWidget(self._decoder_page(actions))
@@ -76,7 +81,7 @@ class RunPanel(QWidget):
         layout.addLayout(self._prefill_row(actions))
         layout.addLayout(self._button_grid(actions))
         layout.addLayout(self._state_row())
-        layout.addWidget(self._rates)
+        layout.addWidget(self._rates_room)
         layout.addWidget(self.output, 1)
         layout.addWidget(self._summary)
         return page
@@ -94,7 +99,6 @@ class RunPanel(QWidget):
         self._summary.setProperty("role", "muted")
         self._summary.setWordWrap(True)
         self._summary.setObjectName("run_summary")
-        self._rates.setObjectName("run_rates")
 
     def _prefill_row(self, actions: Mapping[str, QAction]) -> QHBoxLayout:
         row = QHBoxLayout()
@@ -127,10 +131,9 @@ class RunPanel(QWidget):
     def _state_row(self) -> QHBoxLayout:
         row = QHBoxLayout()
         row.setSpacing(8)
-        self._state.setObjectName("run_state")
         self._position.setObjectName("run_position")
         self._position.setAccessibleName("Position in the KV cache")
-        row.addWidget(self._state)
+        row.addWidget(self._state_room)
         row.addWidget(self._position, 1)
         return row
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vramscope.run.launch import Launch
     from vramscope.run.session import ProgramSession
 
-CONTRIB = '["" : 23, "com.microsoft" : 1]'
+CONTRIB = '["" : 23, "com.microsoft" : 1, "pkg.nxrt" : 1]'
 
 KERNELS = {
     "ReduceSum": """g (float[3,8] x) => (float[3] y)
@@ -34,6 +34,10 @@ KERNELS = {
         => (float[1,1,16] y, float[1,1,T,8] kk, float[1,1,T,8] vv)
         { y, kk, vv = com.microsoft.GroupQueryAttention<num_heads=2, kv_num_heads=1>
             (x, k, v, pk, pv, n, total) }""",
+    "IndexShare": """g (float[1,2,1,4] x, float[1,1,1,4] k, float[1,1,1,4] v, float[1,1,4,4] pk,
+            float[1,1,4,4] pv, int64[1,1,1,2] i, float[1,1,1,4] b)
+        => (float[1,2,1,4] y, float[1,1,T,4] kk, float[1,1,T,4] vv)
+        { y, kk, vv = pkg.nxrt.IndexShare<num_heads=2, kv_num_heads=1>(x, k, v, pk, pv, i, b) }""",
     "Conv": """g (float[1,2,6,6] x, float[3,2,3,3] w) => (float[1,3,6,6] y)
         { y = Conv<pads=[1,1,1,1]>(x, w) }""",
     "MatMulNBits": """g (float[2,32] x, uint8[4,1,16] q, float[4] c) => (float[2,4] y)
@@ -73,8 +77,9 @@ def bind_all(session: ProgramSession) -> dict[str, DeviceIoBinding]:
         name = program.values[item].name
         cache = {"kk": "pk", "vv": "pv"}.get(name)
         if cache:
+            physical = found[cache].physical
             found.pop(cache).close()
-            found[cache] = session.allocate_binding((1, 1, 4, 8), input_name=cache, output_name=name)
+            found[cache] = session.allocate_binding(physical, input_name=cache, output_name=name)
         else:
             found[name] = session.allocate_binding(shape_of(model, item), output_name=name)
     return found

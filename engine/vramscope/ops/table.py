@@ -31,6 +31,7 @@ from vramscope.ops.kernels import (
     scatter,
     selection,
     sequence,
+    shared_index,
 )
 from vramscope.ops.spec import OpSpec
 
@@ -65,6 +66,7 @@ _FAMILIES = (
     scatter,
     selection,
     sequence,
+    shared_index,
 )
 
 TABLE: Mapping[tuple[str, str], OpSpec] = MappingProxyType(

@@ -171,6 +171,16 @@ class CapacityUnavailableError(VramscopeError):
     cause: VramscopeError | None = None
 
 
+@dataclass(eq=False)
+class WorkspaceNotPreparedError(VramscopeError):
+    """A slot that a capture may not replace is missing (``prepared`` 0) or too small (semantics 1.11)."""
+
+    required: int = 0
+    prepared: int = 0
+    required_alignment: int = 1
+    prepared_alignment: int = 0
+
+
 class ReleasePendingError(VramscopeError):
     """A deferred release did not settle in time; waiting again may succeed (semantics 1.8)."""
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from vramscope.graph.model import Array, Node
     from vramscope.ops.spec import Kernel, OpSpec
 
-ALIGNMENT = 256
-"""Address alignment of every buffer, as cudaMalloc gives it."""
+ALIGNMENT = 512
+"""Address alignment of every buffer, as cudaMalloc gives it in practice (it promises 256)."""
 
 
 class HostDevice:

@@ -41,7 +41,7 @@ def capture(
         slot.report = CaptureReport((), (refusal,), executed=False)
         return _told(session, slot.report)
     seeds = capture_seeds(runner.planner.index, slot.warm, session.resolver(mapped), mapped.bindings)
-    placed = session.place({}, mapped, seeds)
+    placed = _placed(session, mapped, seeds)
     request = _request(session, placed, seeds)
     with preserved(session, mapped) if preserve else nullcontext():
         report = slot.try_capture(runner, request)
@@ -53,6 +53,14 @@ def capture(
         for binding in bindings:
             binding.stamp(slot.store, slot.token)
     return _told(session, report)
+
+
+def _placed(session: ProgramSession, mapped: Mapped, seeds: Mapping[int, tuple[int, ...]]) -> Placed:
+    """The step bound for recording, in the workspace that a prepared session has (semantics 1.11)."""
+    if session.state.preparation_required:
+        kept = [Lifetime.SESSION_PERSISTENT, *([Lifetime.STEP_SCOPED] if session.pin_step_workspace else [])]
+        session.runner.require_workspace(session.resolver(mapped), kept)
+    return session.place({}, mapped, seeds)
 
 
 def _graph_refusal(session: ProgramSession, mapped: Mapped) -> Decline | None:

@@ -16,6 +16,7 @@ from vramscope.graph.weights import read_weight
 from vramscope.ops.call import Packed, Tensor
 from vramscope.ops.spec import Lifetime
 from vramscope.plan.types import ComponentName, Plan
+from vramscope.run.workspace import peak_of, reserve_slot
 
 if TYPE_CHECKING:
     from vramscope.devices.base import Buffer, Device
@@ -38,6 +39,8 @@ class SessionMemory:
     pager: WeightPager | None = None
     """Brings weights in that a budget does not hold; None where all are resident."""
     workspace: dict[Lifetime, Buffer] = field(default_factory=dict)
+    alignments: dict[Lifetime, int] = field(default_factory=dict)
+    """What each workspace slot is aligned to at least."""
     _out: dict[int, Buffer] = field(default_factory=dict)
 
     def take(self, component: ComponentName, name: str, size: int) -> Buffer:
@@ -114,9 +117,9 @@ def reserve(memory: SessionMemory, plan: Plan) -> bool:
     if memory.arena is None or memory.arena.size < need:
         replace_arena(memory, need)
         moved = True
+    scratch = peak_of([phase.workspace for phase in plan.phases])
     for lifetime in Lifetime:
-        size = max(phase.workspace.bytes[lifetime] for phase in plan.phases)
-        moved = reserve_slot(memory, lifetime, size) or moved
+        moved = reserve_slot(memory, lifetime, scratch) or moved
     return moved
 
 
@@ -126,17 +129,6 @@ def replace_arena(memory: SessionMemory, size: int) -> None:
         memory.give(memory.arena)
         memory.arena = None
     memory.arena = memory.take(ComponentName.ACTIVATIONS, "arena", size)
-
-
-def reserve_slot(memory: SessionMemory, lifetime: Lifetime, size: int) -> bool:
-    """Makes one workspace slot at least ``size`` bytes; True when it was replaced (semantics 1.8)."""
-    held = memory.workspace.get(lifetime)
-    if size == 0 or (held is not None and held.size >= size):
-        return False
-    if held is not None:
-        memory.give(memory.workspace.pop(lifetime))
-    memory.workspace[lifetime] = memory.take(ComponentName.WORKSPACE, lifetime.value, size)
-    return True
 
 
 def bind_io(memory: SessionMemory, plan: Plan) -> bool:

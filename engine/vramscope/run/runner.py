@@ -25,7 +25,8 @@ from vramscope.run.launch import (
 )
 from vramscope.run.leases import SessionLeases
 from vramscope.run.loading import load_weights
-from vramscope.run.memory import SessionMemory, bind_io, reserve, reserve_slot
+from vramscope.run.memory import SessionMemory, bind_io, reserve
+from vramscope.run.workspace import require_slot, reserve_slot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -142,6 +143,16 @@ class Runner:
         prepared = Prepared(lifetimes, seeds)
         return bind_program(self.planner.index, self.memory, arena, resolver, bound, prepared)
 
+    def require_workspace(self, resolver: Resolver, lifetimes: Sequence[Lifetime]) -> None:
+        """Passes when these slots hold what the resolver's shapes need.
+
+        Raises:
+            WorkspaceNotPreparedError: one does not.
+        """
+        need, _ = phase_workspace(self.planner.index, resolver, self.plan.scenario.runtime)
+        for lifetime in lifetimes:
+            require_slot(self.memory, lifetime, need)
+
     def _ensure_workspace(self, resolver: Resolver) -> dict[int, Lifetime]:
         """An eager step at other shapes than planned may need a larger slot: it is replaced (semantics 1.11).
 
@@ -149,7 +160,7 @@ class Runner:
         """
         need, needs = phase_workspace(self.planner.index, resolver, self.plan.scenario.runtime)
         for lifetime, size in need.bytes.items():
-            if reserve_slot(self.memory, lifetime, size):
+            if reserve_slot(self.memory, lifetime, need):
                 text = f"the {lifetime.value} slot was replaced: {size:,} bytes, for {need.blame[lifetime]}"
                 self.say(EventKind.ALLOCATE, "workspace", text, size)
         return {step: item.lifetime for step, item in needs.items()}

@@ -18,13 +18,13 @@ from vramscope.run.branches import BranchMemo
 from vramscope.run.governing import Governance
 from vramscope.run.latching import submission
 from vramscope.run.mapping import Mapped, bind_shapes, map_bindings
-from vramscope.run.memory import reserve_slot
 from vramscope.run.placing import deliver, fetch, place, upload
 from vramscope.run.runner import Runner
 from vramscope.run.seeding import WarmShapes, capture_signature, seen_shapes
 from vramscope.run.session_state import SessionState, new_state
 from vramscope.run.session_types import AllocationCounts, Outputs, SessionOptions
 from vramscope.run.variants import VariantCache, VariantStatistics, shape_key
+from vramscope.run.workspace import reserve_slot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -84,8 +84,9 @@ class ProgramSession:
         plan = plan_phase(self._runner.planner.index, shapes, self._runner.resolver(shapes))
         for refusal in plan.refusals:
             raise refusal.error()
+        self._state.preparation_required = True
         for lifetime in (Lifetime.SESSION_PERSISTENT, Lifetime.STEP_SCOPED):
-            reserve_slot(self._runner.memory, lifetime, plan.workspace.bytes[lifetime])
+            reserve_slot(self._runner.memory, lifetime, plan.workspace)
         return plan
 
     def allocate_binding(

@@ -46,6 +46,8 @@ class SessionState:
     finished: Placed | None = None
     """The eager rest of a step whose graph was retired under way."""
     prepared: bool = False
+    preparation_required: bool = False
+    """Latched by the first preparation for given shapes: a capture may not replace workspace from then on."""
 
     @property
     def slot(self) -> GraphSlot:

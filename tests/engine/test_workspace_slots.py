@@ -1,0 +1,142 @@
+"""Workspace slots while shapes move: unprepared, prepared, refused, held by a capture (P-12, P-13)."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from small_models import array_of, opened, session_of
+
+from vramscope.devices.host import HostDevice
+from vramscope.devices.ledger import Site
+from vramscope.errors import OutOfBudgetError, WorkspaceNotPreparedError
+from vramscope.ops import table
+from vramscope.ops.spec import Lifetime, OpSpec, WorkspaceQuery, WorkspaceRequirement
+
+if TYPE_CHECKING:
+    from vramscope.devices.base import Buffer
+    from vramscope.ops.call import Call
+    from vramscope.run.session import ProgramSession
+
+ROW_BYTES = 1024
+GRAPH = "g (float[N,2] x) => (float[N,2] y) { y = Relu(x) }"
+KEPT = Lifetime.SESSION_PERSISTENT
+
+
+def rows_scratch(query: WorkspaceQuery) -> WorkspaceRequirement:
+    """1,024 bytes a row, aligned to 512 from four rows on."""
+    rows = query.input(0).shape[0]
+    return WorkspaceRequirement(ROW_BYTES * rows, 512 if rows >= 4 else 256, KEPT, "rows")
+
+
+def relu(call: Call) -> None:
+    """Writes all of its scratch, so that a slot that is too small fails."""
+    x = call.array(0)
+    call.scratch((ROW_BYTES * x.shape[0],), np.uint8)[:] = 7
+    np.maximum(x, 0, out=call.output(0, x.shape))
+
+
+@pytest.fixture(autouse=True)
+def scratching(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relu needs scratch here."""
+    row = OpSpec("", "Relu", relu, rows_scratch)
+    monkeypatch.setattr(table, "TABLE", MappingProxyType({**table.TABLE, ("", "Relu"): row}))
+
+
+class Tight(HostDevice):
+    """Refuses workspace of one size, once for each time it is told."""
+
+    refusals = 0
+
+    def allocate(self, site: Site, size: int) -> Buffer:
+        if site.component == "workspace" and size == 4 * ROW_BYTES and self.refusals:
+            self.refusals -= 1
+            raise OutOfBudgetError(f"{size:,} bytes for {site}", "the device is full for now", requested=size)
+        return super().allocate(site, size)
+
+
+def run(session: ProgramSession, rows: int) -> None:
+    x = np.arange(2 * rows, dtype=np.float32).reshape(rows, 2) - 3
+    assert np.array_equal(array_of(session.run({"x": x}), "y"), np.maximum(x, 0))
+
+
+def slot(session: ProgramSession) -> tuple[int, int]:
+    """Bytes and alignment of the persistent slot."""
+    memory = session.runner.memory
+    assert memory.workspace[KEPT].address % memory.alignments[KEPT] == 0
+    return memory.workspace[KEPT].size, memory.alignments[KEPT]
+
+
+def test_p12_an_unprepared_session_replaces_its_slot_and_leaves_it_empty_when_refused() -> None:
+    device = Tight()
+    session = session_of(opened(GRAPH), {"N": 8}, device=device)
+    run(session, 2)
+    assert slot(session) == (2048, 256)
+    assert not session.state.preparation_required
+    device.refusals = 1
+    with pytest.raises(OutOfBudgetError):
+        run(session, 4)
+    assert KEPT not in session.runner.memory.workspace
+    assert device.ledger.component("workspace").current_bytes == 0
+    assert session.governance.state.leases["session-persistent workspace"] == 1024, "the plan's own pledge"
+    run(session, 4)
+    assert slot(session) == (4096, 512)
+    address = session.runner.memory.workspace[KEPT].address
+    run(session, 2)
+    assert slot(session) == (4096, 512)
+    assert session.runner.memory.workspace[KEPT].address == address
+
+
+def test_p13_a_prepared_session_prepares_again_in_place_for_a_larger_eager_step() -> None:
+    session = session_of(opened(GRAPH), {"N": 8})
+    session.prepare({"x": np.zeros((2, 2), np.float32)})
+    assert slot(session) == (2048, 256)
+    assert session.state.preparation_required
+    run(session, 4)
+    assert slot(session) == (4096, 512)
+    assert session.state.preparation_required
+    run(session, 2)
+    assert slot(session) == (4096, 512)
+
+
+def test_a_slot_keeps_its_bytes_when_only_the_alignment_is_too_weak() -> None:
+    session = session_of(opened(GRAPH), {"N": 8})
+    run(session, 3)
+    session.runner.memory.alignments[KEPT] = 128
+    run(session, 2)
+    assert slot(session) == (3072, 256)
+
+
+def test_a_capture_may_not_replace_prepared_workspace_and_says_what_is_missing() -> None:
+    session = session_of(opened(GRAPH), {"N": 8})
+    x = session.allocate_binding((4, 2), input_name="x")
+    y = session.allocate_binding((4, 2), output_name="y")
+    session.prepare({"x": np.zeros((2, 2), np.float32)})
+    with pytest.raises(WorkspaceNotPreparedError, match="2,048 aligned to 256 are prepared") as refused:
+        session.try_capture([x, y])
+    error = refused.value
+    assert (error.required, error.prepared) == (4096, 2048)
+    assert (error.required_alignment, error.prepared_alignment, error.node) == (512, 256, "Relu_y")
+    memory = session.runner.memory
+    memory.give(memory.workspace.pop(KEPT))
+    with pytest.raises(WorkspaceNotPreparedError, match="none is prepared") as empty:
+        session.try_capture([x, y])
+    assert empty.value.prepared == 0
+    session.prepare(bindings=[x, y])
+    x.write(np.full((4, 2), -1, np.float32))
+    session.warm_up([x, y])
+    assert session.try_capture([x, y]).is_single_graph
+    x.write(np.full((4, 2), 5, np.float32))
+    assert session.replay([x, y])
+    assert y.read().tolist() == [[5, 5]] * 4
+
+
+def test_a_failed_preparation_does_not_latch() -> None:
+    session = session_of(
+        opened("g (float[N,2] x, float[M,2] z) => (float[N,2] y) { y = Relu(x) }"), {"N": 4, "M": 4}
+    )
+    with pytest.raises(Exception, match="x"):
+        session.prepare({"x": np.zeros((2, 3), np.float32)})
+    assert not session.state.preparation_required

@@ -104,8 +104,8 @@ class LivePanel(QWidget):
         self.count_plot.setAccessibleName("Allocations made")
 
     def _number(self, name: str, caption: str) -> QVBoxLayout:
-        room, below = SteadyLabel(f"live_{name}", NUMBER_CHARACTERS, "value"), QLabel(caption)
-        value = room.label
+        room = SteadyLabel(f"live_{name}", NUMBER_CHARACTERS, "value", least=NUMBER_CHARACTERS)
+        value, below = room.label, QLabel(caption)
         value.setText("–")
         value.setAccessibleName(caption)
         below.setProperty("role", "muted")

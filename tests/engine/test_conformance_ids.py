@@ -18,7 +18,8 @@ NAME = re.compile(r"test_(?:case_(?P<case>\d\d)|(?P<letter>[a-z])(?P<number>\d\d
 REQUIRED = (
     *(f"P-{number:02}" for number in range(1, 17)),
     *(f"B-{number:02}" for number in range(1, 14)),
-    *(f"C-{number:02}" for number in range(1, 26)),
+    *(f"C-{number:02}" for number in range(1, 31)),
+    *(f"L-{number:02}" for number in range(1, 6)),
     *(f"R-{number:02}" for number in range(1, 11)),
     *(f"G-{number:02}" for number in range(1, 6)),
     *(f"A-{number:02}" for number in range(1, 18)),

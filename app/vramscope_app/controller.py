@@ -10,6 +10,7 @@ import msgspec
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from vramscope.messages.headroom import HeadroomParams
+from vramscope.messages.live import EMPTY_SNAPSHOT
 from vramscope.messages.node import NodeParams
 from vramscope.messages.planning import ExportParams, PlanParams
 from vramscope.messages.running import CountParams, PrefillParams, RunModelParams
@@ -18,7 +19,7 @@ from vramscope_app.rows.headroom import other_batches
 from vramscope_app.rows.history import History, record, redo, undo
 from vramscope_app.rows.nodes import NodeTable, join_chunks
 from vramscope_app.rows.scenario import wished
-from vramscope_app.state import EMPTY_RUN, EMPTY_SNAPSHOT, AppState, Busy, Engine
+from vramscope_app.state import EMPTY_RUN, AppState, Busy, Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable

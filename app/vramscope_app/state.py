@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from vramscope.messages.live import SnapshotInfo
-from vramscope.messages.planning import BytesFigure, ScenarioInfo
+from vramscope.messages.live import EMPTY_SNAPSHOT, SnapshotInfo
+from vramscope.messages.planning import ScenarioInfo
 from vramscope.messages.running import RunInfo
 from vramscope_app.rows.history import History
 
@@ -33,27 +33,6 @@ EMPTY_RUN = RunInfo(
     tokens_per_second_eager=None,
     tokens_per_second_replay=None,
     finished="",
-)
-EMPTY_SNAPSHOT = SnapshotInfo(
-    sequence=0,
-    seconds=0.0,
-    state="idle",
-    position=0,
-    capacity=0,
-    steps_eager=0,
-    steps_replayed=0,
-    allocations_last_step=0,
-    allocated_bytes=0,
-    peak_bytes=0,
-    budget=None,
-    counters=[],
-    kernel_temporaries=BytesFigure(bytes=None, certainty="unknown"),
-    uploads=0,
-    upload_bytes=0,
-    downloads=0,
-    download_bytes=0,
-    slots=[],
-    measured=[],
 )
 TITLES = {
     "hello": "starting the engine",

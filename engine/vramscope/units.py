@@ -1,6 +1,9 @@
-"""Bytes in words: binary units for people, exact numbers beside them for everything else."""
+"""Bytes in words, with binary units for people, and bytes on boundaries."""
 
 from __future__ import annotations
+
+ALIGNMENT = 256
+"""Boundary of every planned region, as cudaMalloc aligns what it gives."""
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
@@ -16,3 +19,8 @@ def format_bytes(size: int) -> str:
     value = magnitude / 1024**power
     digits = 2 if value < 10 else 1 if value < 100 else 0
     return f"{sign}{value:.{digits}f} {_UNITS[power]}"
+
+
+def align(size: int, alignment: int = ALIGNMENT) -> int:
+    """``size`` or an offset rounded up to a multiple of ``alignment``, in bytes."""
+    return -(-size // alignment) * alignment

@@ -21,7 +21,8 @@ from vramscope.plan.activations import (
     exact_sizes,
     plan_activations,
 )
-from vramscope.plan.arena import Owner, align, arena_bytes, plan_arena
+from vramscope.plan.arena import Owner, arena_bytes, plan_arena
+from vramscope.units import align
 
 if TYPE_CHECKING:
     from pathlib import Path

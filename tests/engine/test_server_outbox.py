@@ -11,10 +11,9 @@ import msgspec
 import pytest
 
 from vramscope.errors import CancelledError
-from vramscope.messages.live import EventInfo, Events, Progress, SnapshotInfo
+from vramscope.messages.live import EMPTY_SNAPSHOT, EventInfo, Events, Progress, SnapshotInfo
 from vramscope.protocol import Answer, FrameReader, Message, Notification, Request
 from vramscope.server.jobs import JobQueue
-from vramscope.server.live import EMPTY_SNAPSHOT
 from vramscope.server.outbox import BATCH, CAPACITY, INTERVAL, Outbox
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from vramscope.messages.live import EMPTY_SNAPSHOT
 from vramscope_app.panels.steady import SteadyLabel
 from vramscope_app.rows.live import LiveSeries
-from vramscope_app.state import EMPTY_SNAPSHOT
 from vramscope_app.text import exact_bytes, figure_text, figure_tip, short_bytes
 from vramscope_app.theme import component_colour
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from vramscope.graph.dtypes import ElementType, numpy_dtype, tensor_bytes
+from vramscope.units import align
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,7 +115,7 @@ def place(described: list[Described], start: int) -> tuple[TensorSpec, ...]:
     """Gives each described tensor an aligned offset from ``start`` on."""
     placed: list[TensorSpec] = []
     for name, dtype, shape in described:
-        start = -(-start // ALIGNMENT) * ALIGNMENT
+        start = align(start, ALIGNMENT)
         size = tensor_bytes(dtype, shape)
         placed.append(TensorSpec(name, dtype, shape, start, size))
         start += size

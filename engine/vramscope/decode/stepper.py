@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from vramscope.decode.feeds import Feeds
 from vramscope.errors import ScenarioError
-from vramscope.graph.model import Array, KvForm
 from vramscope.plan.symbols import Extents, PhaseBindings, decoder_bindings
 from vramscope.plan.types import Exact, Phase
 from vramscope.run.bindings import Binding
@@ -16,10 +15,8 @@ from vramscope.run.launch import BoundProgram
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from vramscope.graph.model import Array
     from vramscope.run.runner import Runner
-
-MOVING_FORMS = (KvForm.APPEND, KvForm.GROW)
-"""KV forms whose logical length is a shape: it moves with every step."""
 
 Bound = tuple[tuple[Binding, ...], BoundProgram]
 
@@ -34,9 +31,7 @@ class Stepper:
         assert self._model.contract is not None
         self._contract = self._model.contract
         self.feeds = Feeds(self._model, runner.memory)
-        self.moving = not self._contract.pads_mask or any(
-            pair.form in MOVING_FORMS for pair in self._contract.kv
-        )
+        self.moving = not self._contract.pads_mask or any(pair.form.moving for pair in self._contract.kv)
         self._kept: tuple[tuple[int, int], Bound] | None = None
 
     def forget(self) -> None:

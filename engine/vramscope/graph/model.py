@@ -176,6 +176,11 @@ class KvForm(Enum):
     GROW = "grow"
     """Concat that cannot be in place: past and present are both alive, both planned."""
 
+    @property
+    def moving(self) -> bool:
+        """Whether the logical length is a shape, which moves from step to step."""
+        return self in (KvForm.APPEND, KvForm.GROW)
+
 
 @dataclass(frozen=True, slots=True)
 class KvPair:

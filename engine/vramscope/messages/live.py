@@ -148,3 +148,27 @@ class SnapshotInfo(msgspec.Struct, frozen=True, kw_only=True):
     phase_peaks: list[PhasePeak] = []
     streaming: StreamingInfo | None = None
     """Where a weight budget streams weights."""
+
+
+EMPTY_SNAPSHOT = SnapshotInfo(
+    sequence=0,
+    seconds=0.0,
+    state="idle",
+    position=0,
+    capacity=0,
+    steps_eager=0,
+    steps_replayed=0,
+    allocations_last_step=0,
+    allocated_bytes=0,
+    peak_bytes=0,
+    budget=None,
+    counters=[],
+    kernel_temporaries=BytesFigure(bytes=None, certainty="unknown"),
+    uploads=0,
+    upload_bytes=0,
+    downloads=0,
+    download_bytes=0,
+    slots=[],
+    measured=[],
+)
+"""Before anything ran."""

@@ -100,6 +100,10 @@ class Call:
         """Input ``index`` as an array, or None where the node leaves it out."""
         return self.array(index) if self.has(index) else None
 
+    def places(self) -> tuple[int, ...]:
+        """Which arrays the outputs are placed in, for a memo to tell whether they are still the same."""
+        return tuple(id(item) for item in self.placed)
+
     def wants(self, index: int) -> bool:
         """Whether anybody reads output ``index``; a kernel need not compute one that nobody reads."""
         return index < len(self.wanted) and self.wanted[index]

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from vramscope.graph.dtypes import ElementType
 from vramscope.ops.formulas_attention import (
-    ALIGNMENT,
     FLOATS,
     GEMM_AREA,
     attention,
@@ -26,6 +25,7 @@ from vramscope.ops.formulas_attention import (
     mixture,
 )
 from vramscope.ops.spec import NO_WORKSPACE, Lifetime, WorkspaceQuery, WorkspaceRequirement
+from vramscope.units import ALIGNMENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

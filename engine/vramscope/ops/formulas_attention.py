@@ -8,20 +8,15 @@ from typing import TYPE_CHECKING
 from vramscope.errors import ModelGraphError, ShapeOverflowError
 from vramscope.graph.dtypes import BYTES_LIMIT, ElementType, bit_width
 from vramscope.ops.spec import NO_WORKSPACE, Lifetime, Region, WorkspaceRequirement
+from vramscope.units import ALIGNMENT, align
 
 if TYPE_CHECKING:
     from vramscope.graph.model import Node
     from vramscope.ops.spec import TensorMeta, WorkspaceQuery
 
-ALIGNMENT = 256
 GEMM_AREA = 32 * 1024 * 1024
 """The preference cap given to cuBLASLt, and the product area of com.microsoft's Attention: 32 MiB."""
 FLOATS = (ElementType.FLOAT, ElementType.FLOAT16, ElementType.BFLOAT16)
-
-
-def padded(size: int) -> int:
-    """``size`` rounded up to a multiple of 256."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def element_bytes(dtype: ElementType) -> int:
@@ -35,8 +30,8 @@ def packed_regions(sizes: list[tuple[str, int]]) -> tuple[Region, ...]:
     end = 0
     for name, size in sizes:
         if size:
-            regions.append(Region(name, padded(end), size))
-            end = padded(end) + size
+            regions.append(Region(name, align(end), size))
+            end = align(end) + size
     return tuple(regions)
 
 
@@ -89,8 +84,8 @@ def contrib_attention(query: WorkspaceQuery, compute_major: int = 8) -> Workspac
     if is_fused(first.dtype, (queries, keys, width), compute_major):
         return NO_WORKSPACE
     scores = min(batch * heads * queries * keys * element_bytes(first.dtype), BYTES_LIMIT)
-    total = min(padded(scores) + GEMM_AREA, BYTES_LIMIT)
-    regions = (Region("scores", 0, scores), Region("products", padded(scores), GEMM_AREA))
+    total = min(align(scores) + GEMM_AREA, BYTES_LIMIT)
+    regions = (Region("scores", 0, scores), Region("products", align(scores), GEMM_AREA))
     return WorkspaceRequirement(total, ALIGNMENT, Lifetime.STEP_SCOPED, "contrib attention 3.2", regions)
 
 
@@ -166,7 +161,7 @@ def grouped(query: WorkspaceQuery) -> WorkspaceRequirement:
     batch, positions, _ = query.input(0).shape
     dtype = query.input(0).dtype
     row = batch * positions * width * element_bytes(dtype)
-    queries, keys = padded(row * heads), padded(row * kv_heads)
+    queries, keys = align(row * heads), align(row * kv_heads)
     rotary = query.node.integer("do_rotary", 0) != 0
     unpacks = packed and dtype in FLOATS
     transposes = (positions != 1 or packed or rotary) and not (packed and positions == 1)
@@ -264,4 +259,4 @@ def index_share(query: WorkspaceQuery) -> WorkspaceRequirement:
             ("valid lengths", max(2 * batch * 8, 1) if query.input(6).present else 0),
         ]
     )
-    return answer("index share 3.8", regions, padded(_end(regions)), Lifetime.SESSION_PERSISTENT)
+    return answer("index share 3.8", regions, align(_end(regions)), Lifetime.SESSION_PERSISTENT)

@@ -17,11 +17,10 @@ from heapq import heappop, heappush
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from vramscope.units import ALIGNMENT, align
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-ALIGNMENT = 256
-"""Bytes to which a slot's offset is rounded up (cudaMalloc's own guarantee)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +73,6 @@ class Owner(NamedTuple):
     first: int
     last: int
     reuses: tuple[int, ...] = ()
-
-
-def align(size: int, alignment: int = ALIGNMENT) -> int:
-    """``size`` rounded up to a multiple of ``alignment``."""
-    return -(-size // alignment) * alignment
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from vramscope.graph.dtypes import tensor_bytes
 from vramscope.graph.model import ABSENT
-from vramscope.plan.arena import Owner, align
+from vramscope.plan.arena import Owner
 from vramscope.plan.shapes import Bounded
+from vramscope.units import align
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,7 +14,7 @@ import numpy as np
 
 from vramscope.graph.dtypes import bit_width
 from vramscope.graph.expr import free_symbols
-from vramscope.graph.model import ABSENT, KvForm, Model, Program, Step, ValueKind
+from vramscope.graph.model import ABSENT, Model, Program, Step, ValueKind
 from vramscope.ops.formulas import REFERENCE_WORKSPACE
 from vramscope.ops.reference import has_reference
 from vramscope.ops.table import spec_for
@@ -162,7 +162,7 @@ def _strided_inputs(model: Model) -> frozenset[int]:
     """
     if model.contract is None:
         return frozenset()
-    names = {pair.input for pair in model.contract.kv if pair.form in (KvForm.APPEND, KvForm.GROW)}
+    names = {pair.input for pair in model.contract.kv if pair.form.moving}
     program = model.program
     return frozenset(item for item in program.inputs if program.values[item].name in names)
 

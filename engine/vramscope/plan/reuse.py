@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vramscope.plan.arena import align, slot_capacities
+from vramscope.plan.arena import slot_capacities
+from vramscope.units import align
 
 if TYPE_CHECKING:
     from vramscope.plan.index import PlanningIndex

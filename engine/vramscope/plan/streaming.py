@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from vramscope.errors import ScenarioError
 from vramscope.graph.dtypes import ElementType
 from vramscope.graph.model import ABSENT
-from vramscope.plan.arena import align
 from vramscope.plan.index import body_captures
 from vramscope.plan.types import StreamingPlan, WeightPlan
 from vramscope.plan.weights import body_weights
+from vramscope.units import align
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

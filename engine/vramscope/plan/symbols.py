@@ -129,14 +129,14 @@ def decoder_bindings(model: Model, scenario: Scenario, phase: Phase, extents: Ex
 
 def _past_shape(pair: KvPair, value: Value, extents: Extents) -> tuple[int, ...]:
     positions = pair_capacity(pair, extents.capacity)
-    if pair.form in (KvForm.APPEND, KvForm.GROW):
+    if pair.form.moving:
         positions = min(extents.past, positions)
     return kv_shape(pair, value, extents.batch, positions)
 
 
 def _present_shape(pair: KvPair, value: Value, extents: Extents) -> tuple[int, ...]:
     positions = pair_capacity(pair, extents.capacity)
-    if pair.form in (KvForm.APPEND, KvForm.GROW):
+    if pair.form.moving:
         positions = extents.past + extents.tokens
     return kv_shape(pair, value, extents.batch, positions)
 

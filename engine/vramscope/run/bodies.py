@@ -15,14 +15,15 @@ from vramscope.graph.model import ABSENT, Array, Program, Step
 from vramscope.ops.call import Call, Packed, Tensor
 from vramscope.ops.kernels.planned import query_of
 from vramscope.ops.table import spec_for
-from vramscope.plan.arena import ArenaPlan, align
 from vramscope.plan.bodies import BODY_ALIGNMENT, body_key
 from vramscope.plan.types import ComponentName
 from vramscope.run.memory import SessionMemory, stored_tensor
+from vramscope.units import align
 
 if TYPE_CHECKING:
     from vramscope.devices.base import Buffer
     from vramscope.ops.spec import OpSpec
+    from vramscope.plan.arena import ArenaPlan
 
 
 class BodyRunner:

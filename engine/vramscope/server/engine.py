@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from vramscope.errors import InputError, ModelFileError, ScenarioError, VramscopeError
-from vramscope.messages.live import Empty
+from vramscope.messages.live import EMPTY_SNAPSHOT, Empty
 from vramscope.messages.running import OutputInfo, RunModelInfo
 
 if TYPE_CHECKING:
@@ -304,8 +304,6 @@ class Engine:
 
     def snapshot(self) -> SnapshotInfo:
         """Everything live about the generation; all zero before there is one."""
-        from vramscope.server.live import EMPTY_SNAPSHOT
-
         return EMPTY_SNAPSHOT if self._generation is None else self._generation.snapshot()
 
     def export(self, params: ExportParams, _listener: Listener) -> Empty:

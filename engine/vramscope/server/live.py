@@ -27,31 +27,6 @@ if TYPE_CHECKING:
     from vramscope.run.events import Event
     from vramscope.run.memory_state import Streaming
 
-NOTHING_MEASURED = BytesFigure(bytes=None, certainty="unknown")
-
-EMPTY_SNAPSHOT = SnapshotInfo(
-    sequence=0,
-    seconds=0.0,
-    state="idle",
-    position=0,
-    capacity=0,
-    steps_eager=0,
-    steps_replayed=0,
-    allocations_last_step=0,
-    allocated_bytes=0,
-    peak_bytes=0,
-    budget=None,
-    counters=[],
-    kernel_temporaries=NOTHING_MEASURED,
-    uploads=0,
-    upload_bytes=0,
-    downloads=0,
-    download_bytes=0,
-    slots=[],
-    measured=[],
-)
-"""Before anything ran."""
-
 
 def event_info(event: Event, sequence: int, seconds: float) -> EventInfo:
     """One event with its number and its time on the clock that snapshots have too."""

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vramscope.errors import ProtocolError
-from vramscope.messages.live import Progress, SnapshotInfo
+from vramscope.messages.live import EMPTY_SNAPSHOT, Progress, SnapshotInfo
 from vramscope.messages.planning import PlanInfo
 from vramscope.protocol import METHODS, Answer, Failure, raw
 from vramscope.server.engine import Engine
 from vramscope.server.failures import error_info
 from vramscope.server.listener import Listener
-from vramscope.server.live import EMPTY_SNAPSHOT, event_info
+from vramscope.server.live import event_info
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -10,8 +10,9 @@ import numpy as np
 from vramscope.graph.dtypes import ElementType
 from vramscope.ops.kernels.attend import Problem, RawScores, Segment, attend
 from vramscope.ops.kernels.attention_form import attention_form, attention_scale, open_cache, wrong
+from vramscope.ops.kernels.planned import lay_out
 from vramscope.ops.kernels.storage import Stored
-from vramscope.ops.kernels.tiles import AttentionExtent, requirement, take_scratch
+from vramscope.ops.kernels.tiles import AttentionExtent, take_scratch
 from vramscope.ops.spec import Lifetime, OpSpec
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ def attention_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
     form = attention_form(query.node, shapes)
     single = form.batch == 1 and form.queries == 1
     lifetime = Lifetime.SESSION_PERSISTENT if single else Lifetime.STEP_SCOPED
-    return requirement("attention tiles", _extent(query.node, form, query.input(0).dtype).sizes(), lifetime)
+    sizes = _extent(query.node, form, query.input(0).dtype).sizes()
+    return lay_out("attention tiles", dict(sizes), lifetime)
 
 
 def attention(call: Call) -> None:

@@ -13,7 +13,8 @@ from vramscope.ops.kernels.grouped_cache import Cache, open_cache, settle, store
 from vramscope.ops.kernels.grouped_form import attention_scale, grouped_form, wrong
 from vramscope.ops.kernels.grouped_inputs import Lengths, preparation, read_lengths, sink
 from vramscope.ops.kernels.grouped_quick import QuickDecode, quick_decode
-from vramscope.ops.kernels.tiles import AttentionExtent, requirement, take_scratch
+from vramscope.ops.kernels.planned import lay_out
+from vramscope.ops.kernels.tiles import AttentionExtent, take_scratch
 from vramscope.ops.spec import Lifetime, OpSpec
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def grouped_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
     form = grouped_form(query.node, shapes)
     cache = query.input(3) if query.input(3).present else query.input(0)
     sizes = _sizes(form, cache.dtype, query.outputs)
-    return requirement("grouped attention tiles", sizes, Lifetime.SESSION_PERSISTENT)
+    return lay_out("grouped attention tiles", dict(sizes), Lifetime.SESSION_PERSISTENT)
 
 
 def group_query_attention(call: Call) -> None:
@@ -62,7 +63,7 @@ def group_query_attention(call: Call) -> None:
         ModelGraphError: an attribute or a shape that the operator does not allow.
     """
     prepared = _prepared(call)
-    if prepared.quick is not None and prepared.placed == _identities(call) and prepared.quick.run():
+    if prepared.quick is not None and prepared.placed == call.places() and prepared.quick.run():
         return
     form = prepared.form
     lengths = read_lengths(call, form)
@@ -86,11 +87,6 @@ class _Prepared:
     quick: QuickDecode | None
 
 
-def _identities(call: Call) -> tuple[int, ...]:
-    """Which output arrays the call has: a quick step holds views of them."""
-    return tuple(id(item) for item in call.placed)
-
-
 def _prepared(call: Call) -> _Prepared:
     memo, room = call.memo, call.scratch_bytes
     if isinstance(memo, _Prepared) and memo.inputs is call.inputs and memo.scratch_bytes is room:
@@ -98,7 +94,7 @@ def _prepared(call: Call) -> _Prepared:
     form = grouped_form(call.node, [call.array(i).shape if call.has(i) else None for i in range(5)])
     dtype = from_numpy(call.array(3 if call.has(3) else 0).dtype)
     scratch = take_scratch(call, _sizes(form, dtype, sum(call.wanted)), np.dtype(np.float32))
-    made = _Prepared(call.inputs, room, form, scratch, _identities(call), quick_decode(call, form, scratch))
+    made = _Prepared(call.inputs, room, form, scratch, call.places(), quick_decode(call, form, scratch))
     call.memo = made
     return made
 

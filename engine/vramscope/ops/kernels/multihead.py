@@ -9,12 +9,13 @@ import numpy as np
 from vramscope.errors import UnsupportedOperatorError
 from vramscope.graph.dtypes import ElementType, numpy_dtype
 from vramscope.ops.kernels.multihead_core import HeadForm, HeadStep, held_rows, run_heads, wrong
+from vramscope.ops.kernels.planned import lay_out
 from vramscope.ops.kernels.projection import (
     contrib_attention,
     contrib_attention_workspace,
 )
 from vramscope.ops.kernels.soft_masks import additive_bias, soft_mask
-from vramscope.ops.kernels.tiles import requirement, take_scratch
+from vramscope.ops.kernels.tiles import take_scratch
 from vramscope.ops.spec import Lifetime, OpSpec
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def multi_head_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
     shapes = [item.shape if item.present else None for item in map(query.input, range(8))]
     form = _form(query.node, shapes)
     sizes = _sizes(form, query.input(0).dtype, biased=query.input(3).present, outputs=query.outputs)
-    return requirement("multi-head attention tiles", sizes, Lifetime.STEP_SCOPED)
+    return lay_out("multi-head attention tiles", dict(sizes), Lifetime.STEP_SCOPED)
 
 
 def multi_head_attention(call: Call) -> None:

@@ -18,28 +18,31 @@ from vramscope.ops.spec import (
     WorkspaceQuery,
     WorkspaceRequirement,
 )
+from vramscope.units import ALIGNMENT, align
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from vramscope.ops.call import Call, Tensor
 
 Values: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[Any]]
 """An array in arithmetic, where the element type is known to the reader and not to the type checker."""
 
-ALIGNMENT = 256
 
-
-def lay_out(formula: str, sizes: dict[str, int]) -> WorkspaceRequirement:
+def lay_out(
+    formula: str, sizes: Mapping[str, int], lifetime: Lifetime = Lifetime.SESSION_PERSISTENT
+) -> WorkspaceRequirement:
     """One region per positive size, each from the next 256-byte boundary; the total is the last one's end."""
     offset = 0
     regions: list[Region] = []
     for name, size in sizes.items():
         if size > 0:
-            start = -(-offset // ALIGNMENT) * ALIGNMENT
+            start = align(offset)
             regions.append(Region(name, start, size))
             offset = start + size
     if not regions:
         return NO_WORKSPACE
-    return WorkspaceRequirement(offset, ALIGNMENT, Lifetime.SESSION_PERSISTENT, formula, tuple(regions))
+    return WorkspaceRequirement(offset, ALIGNMENT, lifetime, formula, tuple(regions))
 
 
 def region_of(

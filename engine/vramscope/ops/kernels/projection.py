@@ -10,9 +10,10 @@ import numpy as np
 from vramscope.errors import UnsupportedOperatorError
 from vramscope.graph.dtypes import ElementType
 from vramscope.ops.kernels.multihead_core import HeadForm, HeadStep, held_rows, run_heads, wrong
+from vramscope.ops.kernels.planned import lay_out
 from vramscope.ops.kernels.soft_masks import additive_bias, soft_mask
-from vramscope.ops.kernels.tiles import requirement, take_scratch
-from vramscope.ops.kernels.widen import widen_into
+from vramscope.ops.kernels.tiles import take_scratch
+from vramscope.ops.kernels.widening import widen
 from vramscope.ops.spec import Lifetime
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def contrib_attention_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
     shape = past.shape if past.present else None
     form = _form(query.node, query.input(0).shape, query.input(1).shape, shape)
     sizes = form.sizes(query.input(0).dtype)
-    return requirement("projected attention tiles", sizes, Lifetime.STEP_SCOPED)
+    return lay_out("projected attention tiles", dict(sizes), Lifetime.STEP_SCOPED)
 
 
 def contrib_attention(call: Call) -> None:
@@ -145,11 +146,11 @@ def _project(call: Call, form: _Form, scratch: Scratch) -> tuple[Array, Array, A
 
 def _project_widened(source: Array, weight: Array, target: Array, scratch: Scratch) -> None:
     wide = _floats(scratch, "input").reshape(source.shape)
-    widen_into(source, wide)
+    widen(source, wide)
     for start in range(0, weight.shape[1], _COLUMNS):
         part = weight[:, start : start + _COLUMNS]
         room = _floats(scratch, "weight")[: part.size].reshape(part.shape)
-        widen_into(part, room)
+        widen(part, room)
         np.matmul(wide, room, out=target[:, start : start + _COLUMNS])
 
 

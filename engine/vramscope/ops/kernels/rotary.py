@@ -9,10 +9,10 @@ import numpy as np
 
 from vramscope.errors import ModelGraphError
 from vramscope.graph.dtypes import ElementType
+from vramscope.ops.kernels.planned import lay_out, regions_of
 from vramscope.ops.kernels.rotation import Rotation, check_positions, rotate
-from vramscope.ops.kernels.tiles import lay_out, requirement
-from vramscope.ops.kernels.widen import widen_into
-from vramscope.ops.spec import Lifetime, OpSpec
+from vramscope.ops.kernels.widening import widen
+from vramscope.ops.spec import NO_WORKSPACE, Lifetime, OpSpec
 
 if TYPE_CHECKING:
     from vramscope.graph.model import Array, Node
@@ -67,18 +67,18 @@ def _wrong(node: Node, why: str) -> ModelGraphError:
     return ModelGraphError(f"{node.qualified}", why, "Export the model again", node.name)
 
 
-def _sizes(form: _Form, dtype: ElementType) -> tuple[tuple[str, int], ...]:
+def _sizes(form: _Form, dtype: ElementType) -> dict[str, int]:
     size = form.rows * form.width * (8 if dtype is ElementType.DOUBLE else 4)
-    return (("rotated", size), ("spare", size))
+    return {"rotated": size, "spare": size}
 
 
 def rotary_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
     """Two tiles of at most 1,024 rows (or one position of every head): rows in work, their products."""
     cosines = query.input(2 if query.node.domain == _CONTRIB else 1)
     if len(query.input(0).shape) not in (3, 4) or not cosines.shape:
-        return requirement("rotary tiles", (), Lifetime.STEP_SCOPED)
+        return NO_WORKSPACE
     form = _form(query.node, query.input(0).shape, cosines.shape[-1])
-    return requirement("rotary tiles", _sizes(form, query.input(0).dtype), Lifetime.STEP_SCOPED)
+    return lay_out("rotary tiles", _sizes(form, query.input(0).dtype), Lifetime.STEP_SCOPED)
 
 
 def rotary_embedding(call: Call) -> None:
@@ -147,17 +147,16 @@ def _run(call: Call, form: _Form, angles: list[Rotation]) -> None:
 
 def _tiles(call: Call, form: _Form, source: Array) -> tuple[Array, Array] | None:
     dtype = ElementType.DOUBLE if source.dtype == np.float64 else ElementType.FLOAT
-    regions = lay_out(_sizes(form, dtype))
-    if not regions:
+    parts = regions_of(call, lay_out("rotary tiles", _sizes(form, dtype)))
+    if not parts:
         return None
     compute = np.float64 if dtype is ElementType.DOUBLE else np.float32
-    room = [call.scratch((end - start,), np.uint8, start).view(compute) for _, start, end in regions]
-    return room[0], room[1]
+    return parts["rotated"].view(compute), parts["spare"].view(compute)
 
 
 def _rotate_part(raw: Array, target: Array, angles: Rotation, start: int, tiles: tuple[Array, Array]) -> None:
     tile = tiles[0][: raw.size].reshape(raw.shape)
-    widen_into(raw, tile)
+    widen(raw, tile)
     rotate(tile, angles, start, tiles[1])
     np.copyto(target, tile, casting="unsafe")
 

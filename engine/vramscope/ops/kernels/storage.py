@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vramscope.errors import BindingError
-from vramscope.ops.kernels.widen import widen_into
+from vramscope.ops.kernels.widening import widen
 
 if TYPE_CHECKING:
     from vramscope.graph.model import Array, Node
@@ -39,7 +39,7 @@ def read_tile(stored: Stored, heads: slice, row: int, end: int, wide: Array) -> 
     shape = (view.shape[0], view.shape[1], view.shape[2] * (2 if stored.bits == 4 else 1))
     target = wide[: prod(shape)].reshape(shape)
     if stored.bits == 0:
-        widen_into(view, target)
+        widen(view, target)
     else:
         _dequantize(stored, heads, view, target)
     return target

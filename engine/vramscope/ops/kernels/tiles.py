@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vramscope.ops.spec import NO_WORKSPACE, Lifetime, Region, WorkspaceRequirement
+from vramscope.ops.kernels.planned import lay_out, regions_of
 
 if TYPE_CHECKING:
     from vramscope.graph.model import Array
     from vramscope.ops.call import Call
 
-ALIGNMENT = 256
 ROWS = 1024
 """Query rows (heads × positions) that one tile holds at most, unless there are more heads than that."""
 SCORES = 1 << 19
@@ -65,27 +64,6 @@ class AttentionExtent:
         )
 
 
-def lay_out(sizes: tuple[tuple[str, int], ...]) -> list[tuple[str, int, int]]:
-    """(name, start, end) one after the other from multiples of 256; empty regions take nothing."""
-    regions: list[tuple[str, int, int]] = []
-    end = 0
-    for name, size in sizes:
-        if size > 0:
-            start = -(-end // ALIGNMENT) * ALIGNMENT
-            end = start + size
-            regions.append((name, start, end))
-    return regions
-
-
-def requirement(formula: str, sizes: tuple[tuple[str, int], ...], lifetime: Lifetime) -> WorkspaceRequirement:
-    """The requirement that holds ``sizes``; NONE when all are empty."""
-    regions = tuple(Region(name, start, end - start) for name, start, end in lay_out(sizes))
-    if not regions:
-        return NO_WORKSPACE
-    total = regions[-1].offset + regions[-1].size
-    return WorkspaceRequirement(total, ALIGNMENT, lifetime, formula, regions)
-
-
 @dataclass(frozen=True, slots=True)
 class Scratch:
     """The planned tiles of one attention node, flat, in the type of its arithmetic."""
@@ -108,9 +86,7 @@ def take_scratch(call: Call, sizes: tuple[tuple[str, int], ...], compute: np.dty
     Raises:
         VramscopeError: less is prepared than the node needs.
     """
-    regions = lay_out(sizes)
     empty = np.empty(0, np.uint8)
-    whole = call.scratch((regions[-1][2],), np.uint8) if regions else empty
-    parts = {name: whole[start:end] for name, start, end in regions}
+    parts = regions_of(call, lay_out("attention tiles", dict(sizes)))
     queries, outputs, scores, widened = (parts.pop(name, empty).view(compute) for name in _TILES)
     return Scratch(queries, outputs, scores, widened, parts)

@@ -26,13 +26,14 @@ def is_half(dtype: np.dtype[np.generic]) -> bool:
 
 
 def widen(source: Array, target: Array) -> None:
-    """Write ``source`` (any real type, any strides) into the f32 array ``target`` of the same shape.
+    """Write ``source`` (any real type, any strides) into ``target`` (f32 or f64, same shape), exactly.
 
     float16 goes through integers: sign and 15 bits are moved to f32's places, which leaves the value too
     small by the difference of the exponent biases, 2**112; one multiplication puts that right, also for
     subnormals. Infinities and NaN would come out finite, so a tile that holds one takes NumPy's slower cast.
     """
-    if source.dtype != np.float16 or source.size < _WORTH_IT or _has_special(source):
+    plain = source.dtype != np.float16 or target.dtype != np.float32 or source.size < _WORTH_IT
+    if plain or _has_special(source):
         np.copyto(target, source, casting="unsafe")
         return
     bits = target.view(np.int32)

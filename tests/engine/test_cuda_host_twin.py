@@ -17,9 +17,10 @@ from vramscope.devices.cuda.strided import merged
 from vramscope.devices.cuda.table import BUILDERS
 from vramscope.devices.ledger import Site
 from vramscope.errors import AllocationFailedError, OutOfBudgetError, RecordingError
+from vramscope.ops.cuda_kernels import CUDA_KERNELS
 from vramscope.ops.cuda_workspace import CUDA_WORKSPACE, DENSE_BYTES, dense_columns, partial_bytes, splits_of
 from vramscope.ops.table import TABLE
-from vramscope.plan.types import CUDA_RUNTIME, Scenario
+from vramscope.plan.types import CUDA_RUNTIME, OWN_RUNTIME, Scenario
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,6 +109,22 @@ def test_growing_dialects_run_every_node_they_can_on_the_card(shared_models: Pat
     assert twin.uploads == uploads
     decoder.close()
     assert not twin.blocks
+
+
+def test_plans_know_which_operators_have_kernels_on_the_card() -> None:
+    assert set(BUILDERS) == CUDA_KERNELS
+
+
+def test_a_plan_for_the_card_says_who_runs_each_node(shared_models: Path) -> None:
+    model = open_path(shared_models / "tiny" / "tiny-llama-int4-cuda")
+    words = {
+        runtime: {
+            row.operator: row.kernel for row in make_plan(model, Scenario(runtime=runtime)).phases[-1].nodes
+        }
+        for runtime in (CUDA_RUNTIME, OWN_RUNTIME)
+    }
+    assert set(words[CUDA_RUNTIME].values()) == {"cuda"}
+    assert set(words[OWN_RUNTIME].values()) == {"host"}
 
 
 def test_builders_are_of_known_operators() -> None:

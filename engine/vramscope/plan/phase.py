@@ -6,10 +6,12 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from vramscope.ops.cuda_kernels import runs_on_cuda
 from vramscope.ops.spec import NO_WORKSPACE
 from vramscope.plan.arena import ArenaPlan, Owner, plan_arena
 from vramscope.plan.bodies import BodyRegion, body_regions, region_owners
 from vramscope.plan.types import (
+    CUDA_RUNTIME,
     OWN_RUNTIME,
     UNKNOWN,
     Bounded,
@@ -78,7 +80,14 @@ def plan_phase(
     shapes = resolver.shapes()
     live = live_bytes(arena, len(program.steps))
     rows = tuple(
-        _node_row(step, facts, shapes, resolver, needs.get(step.index, NO_WORKSPACE), live[step.index])
+        _node_row(
+            step,
+            facts,
+            (shapes, resolver),
+            needs.get(step.index, NO_WORKSPACE),
+            live[step.index],
+            _who_runs(step, facts, runtime),
+        )
         for step, facts in zip(index.main_steps, index.facts, strict=True)
     )
     return PhasePlan(
@@ -133,19 +142,20 @@ def live_bytes(arena: ArenaPlan, steps: int) -> list[int]:
 def _node_row(
     step: Step,
     facts: StepFacts,
-    shapes: Mapping[int, Exact | Bounded | Refused],
-    resolver: Resolver,
+    sizes: tuple[Mapping[int, Exact | Bounded | Refused], Resolver],
     need: WorkspaceRequirement,
     live: int,
+    kernel: str,
 ) -> NodeRow:
     node = step.node
+    shapes, resolver = sizes
     return NodeRow(
         step.index,
         node.name,
         node.operator,
         node.domain,
         node.scope,
-        facts.kernel,
+        kernel,
         tuple([shapes[value] for value in facts.inputs]),
         tuple([shapes[value] for value in facts.outputs]),
         facts.weight_bytes,
@@ -153,6 +163,11 @@ def _node_row(
         need,
         live,
     )
+
+
+def _who_runs(step: Step, facts: StepFacts, runtime: str) -> str:
+    on_card = runtime == CUDA_RUNTIME and runs_on_cuda(step.node.domain, step.node.operator)
+    return "cuda" if on_card else facts.kernel
 
 
 def _output_figure(

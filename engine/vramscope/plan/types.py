@@ -178,7 +178,8 @@ class NodeRow(NamedTuple):
     domain: str
     scope: tuple[str, ...]
     kernel: str
-    """``host`` for an own kernel, ``reference`` for onnx.reference, ``none`` when nothing runs it."""
+    """Who runs it: ``cuda`` for a kernel on the card (plans of the CUDA runtime), ``host`` for an own kernel on
+    the host, ``reference`` for onnx.reference, ``none`` when nothing does."""
     inputs: tuple[Exact | Bounded | Refused, ...]
     outputs: tuple[Exact | Bounded | Refused, ...]
     weight_bytes: int

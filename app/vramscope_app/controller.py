@@ -15,6 +15,7 @@ from vramscope.messages.node import NodeParams
 from vramscope.messages.planning import ExportParams, PlanParams
 from vramscope.messages.running import CountParams, PrefillParams, RunModelParams
 from vramscope_app.client import IMMEDIATE, QUIET, Call, Death, EngineClient, Refusal, Reply
+from vramscope_app.rows.devices import device_of
 from vramscope_app.rows.headroom import other_batches
 from vramscope_app.rows.history import History, record, redo, undo
 from vramscope_app.rows.nodes import NodeTable, join_chunks
@@ -186,6 +187,7 @@ class Controller(QObject):
                 tokens=numbers if as_ids else [],
                 chat=chat,
                 sampling=sampling,
+                device=device_of(self.state.scenario.runtime),
             ),
         )
 
@@ -195,7 +197,8 @@ class Controller(QObject):
 
     def run_model(self) -> None:
         """Runs a model that is no decoder."""
-        self.client.call("run_model", RunModelParams(scenario=self.state.scenario))
+        scenario = self.state.scenario
+        self.client.call("run_model", RunModelParams(scenario=scenario, device=device_of(scenario.runtime)))
 
     def export(self, path: str, form: str) -> None:
         """Writes the plan."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QMargins, Qt
-from PySide6.QtWidgets import QDockWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDockWidget, QFrame, QScrollArea, QVBoxLayout, QWidget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +19,7 @@ BOTTOM = Qt.DockWidgetArea.BottomDockWidgetArea
 MARGINS = {RIGHT: QMargins(2, 0, 6, 4), BOTTOM: QMargins(8, 0, 3, 2)}
 RIGHT_WIDTH = 446
 BOTTOM_HEIGHT = 265
+SCROLLED_HEIGHT = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +29,11 @@ class DockPlace:
     id: str
     title: str
     area: Qt.DockWidgetArea
+    scrolls: bool = False
 
 
 DOCKS = (
-    DockPlace("run", "Run", RIGHT),
+    DockPlace("run", "Run", RIGHT, scrolls=True),
     DockPlace("live", "Live memory", RIGHT),
     DockPlace("axes", "Bounded axes", BOTTOM),
     DockPlace("headroom", "Headroom", BOTTOM),
@@ -51,17 +53,30 @@ def make_docks(window: QMainWindow, panels: Mapping[str, QWidget]) -> dict[str, 
     for place in DOCKS:
         dock = QDockWidget(place.title, window)
         dock.setObjectName(f"dock_{place.id}")
-        dock.setWidget(_padded(panels[place.id], MARGINS[place.area]))
+        dock.setWidget(_padded(panels[place.id], place))
         docks[place.id] = dock
     return docks
 
 
-def _padded(panel: QWidget, margins: QMargins) -> QWidget:
+def _scrolling(panel: QWidget) -> QScrollArea:
+    """A panel that can be less high than it wants: a small window cuts nothing."""
+    area = QScrollArea()
+    area.setWidget(panel)
+    area.setWidgetResizable(True)
+    area.setFrameShape(QFrame.Shape.NoFrame)
+    area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    area.setMinimumWidth(panel.minimumSizeHint().width())
+    area.setMinimumHeight(SCROLLED_HEIGHT)
+    return area
+
+
+def _padded(panel: QWidget, place: DockPlace) -> QWidget:
     """A panel with room around it, so that it lines up with the middle of the window."""
     box = QWidget()
     layout = QVBoxLayout(box)
-    layout.setContentsMargins(margins)
-    layout.addWidget(panel)
+    layout.setContentsMargins(MARGINS[place.area])
+    layout.addWidget(_scrolling(panel) if place.scrolls else panel)
     return box
 
 
@@ -78,5 +93,5 @@ def arrange(window: QMainWindow, docks: Mapping[str, QDockWidget]) -> None:
         window.tabifyDockWidget(first, second)
     bottom[0].raise_()
     window.resizeDocks([docks["run"]], [RIGHT_WIDTH], Qt.Orientation.Horizontal)
-    window.resizeDocks([docks["run"], docks["live"]], [420, 380], Qt.Orientation.Vertical)
+    window.resizeDocks([docks["run"], docks["live"]], [490, 310], Qt.Orientation.Vertical)
     window.resizeDocks([bottom[0]], [BOTTOM_HEIGHT], Qt.Orientation.Vertical)

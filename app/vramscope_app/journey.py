@@ -99,9 +99,9 @@ def planned(state: AppState) -> bool:
 
 
 def runs(state: AppState) -> bool:
-    """Whether there is a decoder whose plan fits what it is judged against, if anything."""
+    """Whether there is a decoder that can run, whose plan fits what it is judged against, if anything."""
     short = state.plan is not None and state.plan.verdict.kind == "does not fit"
-    return state.planned and state.decoder and not short
+    return state.planned and state.decoder and not short and not state.obstacle
 
 
 def _at_rest(state: AppState) -> bool:

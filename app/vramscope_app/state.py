@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from vramscope.messages.live import EMPTY_SNAPSHOT, SnapshotInfo
 from vramscope.messages.planning import ScenarioInfo
 from vramscope.messages.running import RunInfo
+from vramscope_app.rows.devices import obstacle
 from vramscope_app.rows.history import History
 
 if TYPE_CHECKING:
@@ -131,7 +132,12 @@ class AppState:
     @property
     def idle(self) -> bool:
         """Whether a request that runs the model may be sent."""
-        return self.ready and self.planned and not self.working
+        return self.ready and self.planned and not self.working and not self.obstacle
+
+    @property
+    def obstacle(self) -> str:
+        """Why the open model can be planned but not run; empty when it can run."""
+        return obstacle(self.model, self.scenario.runtime, self.hello)
 
     @property
     def started(self) -> bool:

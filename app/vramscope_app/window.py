@@ -15,6 +15,7 @@ from vramscope_app.panels.arena import ArenaPanel
 from vramscope_app.panels.busy import BusyIndicator
 from vramscope_app.panels.capture import CapturePanel
 from vramscope_app.panels.events import EventPanel
+from vramscope_app.panels.flow import Scrolled
 from vramscope_app.panels.headroom import HeadroomPanel
 from vramscope_app.panels.inspector import InspectorPanel
 from vramscope_app.panels.live import LivePanel
@@ -25,6 +26,7 @@ from vramscope_app.panels.palette import Palette
 from vramscope_app.panels.run import RunPanel
 from vramscope_app.panels.scenario import ScenarioBar
 from vramscope_app.panels.table import TablePanel
+from vramscope_app.rows.devices import device_choices
 from vramscope_app.rows.nodes import with_paths
 from vramscope_app.rows.scenario import apply_change
 from vramscope_app.rows.status import engine_text, model_text, window_title
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
     from vramscope_app.look import Look
     from vramscope_app.settings import Settings
 
+OVERVIEW_SHARE = 0.42
+"""No more of the window's height is taken by verdict, suggestions and components."""
 BEAT_MILLISECONDS = 11
 """Words and the two live charts take turns, each 30 times a second: together they would make a frame late."""
 FRESH_BEATS = 3
@@ -108,7 +112,7 @@ class MainWindow(CommandWindow):
         layout = QVBoxLayout(centre)
         layout.setContentsMargins(8, 7, 3, 3)
         layout.setSpacing(8)
-        layout.addWidget(self.overview)
+        layout.addWidget(Scrolled(self.overview, OVERVIEW_SHARE))
         layout.addWidget(self.nodes, 1)
         self.setCentralWidget(centre)
         self.docks = dock_places.make_docks(self, self._dock_panels())
@@ -226,6 +230,7 @@ class MainWindow(CommandWindow):
     def _show_hello(self, state: AppState) -> None:
         if state.hello is not None:
             self.scenario.set_cards(state.hello.cards)
+            self.scenario.set_devices(device_choices(state.hello.devices))
             fill_samples(self.sample_menu, state.hello.samples)
 
     def _show_model(self, state: AppState) -> None:

@@ -80,7 +80,10 @@ def test_slots_and_outputs(messages: ModuleType) -> None:
     ]
     output = OutputInfo(name="y", dtype="bool", shape=[], minimum=None, maximum=None, mean=None)
     (row,) = output_rows(RunModelInfo(outputs=[output], milliseconds=1.0))
-    assert [cell.text for cell in row.cells] == ["y", "bool", "scalar", "–", "–", "–"]
+    assert [cell.text for cell in row.cells] == ["y", "bool scalar", "–"]
+    given = OutputInfo(name="y", dtype="float32", shape=[2, 3], minimum=-1.0, maximum=2.5, mean=0.25)
+    (row,) = output_rows(RunModelInfo(outputs=[given], milliseconds=1.0))
+    assert [cell.text for cell in row.cells] == ["y", "float32 2×3", "-1 to 2.5, 0.25"]
 
 
 def test_the_bar_never_shows_unknown_as_a_width(messages: ModuleType) -> None:
@@ -167,7 +170,9 @@ def test_no_death_is_no_message() -> None:
 def test_run_words(messages: ModuleType) -> None:
     state = AppState(run=messages.run(), live=messages.snapshot())
     assert state_chip(state) == ("● ready", "good")
-    assert "×1.50" in rates_text(state)
+    assert "×" not in rates_text(state), "20 steps in a fraction of a second say nothing"
+    long = msgspec.structs.replace(messages.snapshot(), steps_eager=20, steps_replayed=16)
+    assert "×1.50" in rates_text(AppState(run=messages.run(), live=long))
     full = AppState(run=messages.run(finished="context full"))
     assert state_chip(full)[0] == "● finished"
     assert run_summary(full).startswith("■ Stopped: context full – all 256 tokens")

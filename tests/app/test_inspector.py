@@ -61,7 +61,8 @@ def test_values_neighbours_regions_and_attributes_are_rows() -> None:
         ["scratch", "sums", "at 1,024", "1.00 KiB"],
         ["attribute", "num_heads = 4", "", ""],
     ]
-    assert rows[0].cells[6].text == "axis 1: n ≤ 64 (KvCapacity: KV bucket)"
+    assert rows[0].cells[4].text == "axis 1: n ≤ 64 (KvCapacity: KV bucket)"
+    assert rows[0].detail.endswith("axis 1: n ≤ 64 (KvCapacity: KV bucket)")
     assert {len(row.cells) for row in rows} == {7}
     assert detail_rows(None) == []
 

@@ -9,6 +9,7 @@ from planned_models import chain, opened, planner_of
 
 from vramscope.api import Planner, Scenario, make_plan, open_path, suggestions
 from vramscope.errors import ScenarioError, ShapeOverflowError, SymbolConflictError
+from vramscope.plan.suggest import headroom_after
 from vramscope.plan.types import (
     REFERENCE_RUNTIME,
     BucketPolicy,
@@ -177,6 +178,12 @@ def test_every_suggestion_saves_what_it_says(llama: Planner) -> None:
         if fields:
             again = plan(llama, **{"context": 200, "batch": 4, "budget": 2**20, **fields})
             assert (made.total.bytes or 0) - (again.total.bytes or 0) == item.saves
+            assert headroom_after(made, item) == again.verdict.headroom
+    fits = [(headroom_after(made, item) or 0) >= 0 for item in suggestions(llama, made)]
+    assert fits == sorted(fits, reverse=True)
+    assert False in fits, "some save bytes and still do not fit"
+    unjudged = plan(llama, batch=4)
+    assert {headroom_after(unjudged, item) for item in suggestions(llama, unjudged)} == {None}
 
 
 def test_a_saving_of_next_to_nothing_is_not_suggested(llama: Planner) -> None:

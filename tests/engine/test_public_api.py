@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import vramscope
+from vramscope.errors import InputError
 
 SAMPLE = Path(__file__).resolve().parents[2] / "resources" / "samples" / "tiny-llama"
 
@@ -39,3 +41,12 @@ def test_a_short_script_plans_and_decodes() -> None:
     decoder.load()
     assert len(decoder.prefill([[5, 6, 7]]).tokens) == 1
     decoder.close()
+
+
+def test_a_model_built_without_weights_is_planned_and_never_run_on_zeros() -> None:
+    model = replace(vramscope.open_path(SAMPLE), has_weights=False)
+    plan = vramscope.make_plan(model, vramscope.Scenario(context=64, prompt=8))
+    with pytest.raises(InputError, match="left out when it was built"):
+        vramscope.Decoder(model, plan).load()
+    with pytest.raises(InputError, match="it can only be planned"):
+        vramscope.run_plain(model, plan)

@@ -8,7 +8,7 @@ import pyqtgraph as pg
 from pyqtgraph.Qt.internals import PrimitiveArray
 from PySide6.QtCore import QPointF, QRectF, QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QColor, QPainter
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from vramscope_app.panels.headroom import token_ticks
 from vramscope_app.panels.live import AXIS_WIDTH, byte_spacing, byte_ticks
@@ -93,6 +93,7 @@ class ArenaPanel(QWidget):
         self.phase.setVisible(False)
         self.words.setProperty("role", "muted")
         self.words.setObjectName("arena_words")
+        self.words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         bar = QHBoxLayout()
         bar.setContentsMargins(6, 2, 0, 0)
         bar.addWidget(self.words, 1)

@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, QRectF, QSize, Qt
 from PySide6.QtGui import QBrush, QColor, QHelpEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QToolTip, QWidget
 
+from vramscope_app.panels.flow import FlowLayout
 from vramscope_app.rows.bar import EMPTY_BAR, Bar, Block, LegendEntry
 from vramscope_app.theme import component_colour
 
@@ -164,19 +165,48 @@ class Swatch(QWidget):
         painter.end()
 
 
+class LegendCell(QWidget):
+    """One component: colour, name, planned bytes and their certainty, measured bytes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._swatch, self._name, self._planned, self._measured = Swatch(), QLabel(), QLabel(), QLabel()
+        self._name.setProperty("role", "muted")
+        self._planned.setProperty("role", "value")
+        self._measured.setProperty("role", "muted")
+        grid = QGridLayout(self)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setHorizontalSpacing(6)
+        grid.setVerticalSpacing(0)
+        grid.addWidget(self._swatch, 0, 0, Qt.AlignmentFlag.AlignVCenter)
+        for row, label in enumerate((self._name, self._planned, self._measured)):
+            grid.addWidget(label, row, 1)
+        grid.setColumnStretch(1, 1)
+
+    def show_entry(self, entry: LegendEntry, look: Look, *, measured: bool) -> None:
+        """Shows another component; ``measured``: whether any of them was measured, so that lines agree."""
+        hatched = entry.planned == "unknown"
+        colour = QColor(look.theme.muted if hatched else component_colour(entry.name))
+        pattern = Qt.BrushStyle.BDiagPattern if hatched else Qt.BrushStyle.SolidPattern
+        self._swatch.set_brush(QBrush(colour, pattern))
+        self._name.setText(entry.name)
+        certainty = f"  <span style='font-weight:400'>{entry.certainty}</span>" if not hatched else ""
+        self._planned.setText(f"{entry.planned}{certainty}")
+        self._measured.setVisible(measured)
+        self._measured.setText(f"{entry.measured} measured" if entry.measured else " ")
+        self.setToolTip(entry.tip)
+
+
 class Legend(QWidget):
-    """A column a component: colour, name, planned bytes and their certainty, measured bytes."""
+    """A cell a component, in as many columns as there is room for."""
 
     def __init__(self, look: Look, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("legend")
         self._look = look
         self._entries: tuple[LegendEntry, ...] = ()
-        self._grid = QGridLayout(self)
-        self._grid.setContentsMargins(0, 0, 0, 0)
-        self._grid.setHorizontalSpacing(6)
-        self._grid.setVerticalSpacing(0)
-        self._cells: list[tuple[Swatch, QLabel, QLabel, QLabel]] = []
+        self._flow = FlowLayout(self, spacing=4, columns=True)
+        self._cells: list[LegendCell] = []
 
     def set_entries(self, entries: tuple[LegendEntry, ...]) -> None:
         """Shows other entries; labels are made once and reused."""
@@ -184,41 +214,17 @@ class Legend(QWidget):
             return
         self._entries = entries
         while len(self._cells) < len(entries):
-            self._add_cell(len(self._cells))
+            cell = LegendCell()
+            self._flow.addWidget(cell)
+            self._cells.append(cell)
+        measured = any(entry.measured for entry in entries)
         for place, cell in enumerate(self._cells):
-            for widget in cell:
-                widget.setVisible(place < len(entries))
-        for entry, cell in zip(entries, self._cells, strict=False):
-            self._fill(entry, cell)
+            cell.setVisible(place < len(entries))
+            if place < len(entries):
+                cell.show_entry(entries[place], self._look, measured=measured)
 
     def set_look(self, look: Look) -> None:
         """Draws in another theme."""
         self._look = look
         entries, self._entries = self._entries, ()
         self.set_entries(entries)
-
-    def _add_cell(self, place: int) -> None:
-        swatch, name, planned, measured = Swatch(), QLabel(), QLabel(), QLabel()
-        name.setProperty("role", "muted")
-        planned.setProperty("role", "value")
-        measured.setProperty("role", "muted")
-        column = 2 * place
-        self._grid.addWidget(swatch, 0, column, Qt.AlignmentFlag.AlignVCenter)
-        for row, label in enumerate((name, planned, measured)):
-            self._grid.addWidget(label, row, column + 1)
-        self._grid.setColumnStretch(column + 1, 1)
-        self._cells.append((swatch, name, planned, measured))
-
-    def _fill(self, entry: LegendEntry, cell: tuple[Swatch, QLabel, QLabel, QLabel]) -> None:
-        swatch, name, planned, measured = cell
-        hatched = entry.planned == "unknown"
-        colour = QColor(self._look.theme.muted if hatched else component_colour(entry.name))
-        swatch.set_brush(
-            QBrush(colour, Qt.BrushStyle.BDiagPattern if hatched else Qt.BrushStyle.SolidPattern)
-        )
-        name.setText(entry.name)
-        certainty = f"  <span style='font-weight:400'>{entry.certainty}</span>" if not hatched else ""
-        planned.setText(f"{entry.planned}{certainty}")
-        measured.setText(f"{entry.measured} measured" if entry.measured else " ")
-        for widget in cell:
-            widget.setToolTip(entry.tip)

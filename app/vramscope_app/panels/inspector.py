@@ -30,7 +30,7 @@ class InspectorPanel(QWidget):
         self.words.setWordWrap(True)
         self.words.setContentsMargins(6, 2, 6, 2)
         self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.table = TablePanel("inspector", "Node", DETAIL_HEADINGS, look)
+        self.table = TablePanel("inspector", "Node", DETAIL_HEADINGS, look, detail=True)
         self.table.jump.connect(self.jump)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)

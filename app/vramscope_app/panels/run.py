@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 BUTTONS = (("step", "steps", "capture"), ("replay", "verify", "reset"))
 CHAT_TIP = "Wrap the prompt in the model's chat template"
 NO_CHAT_TIP = "The model's folder has no chat template"
+PLAIN_WORDS = "This model is no decoder: it runs once, on seeded random inputs of the planned shapes."
+EMPTY_OUTPUT = "Generated text appears here"
 STATE_CHARACTERS = 14
 RATES_CHARACTERS = 48
 KEPT_PIECES = 20_000
@@ -62,7 +64,7 @@ class RunPanel(QWidget):
         self._state_room = SteadyLabel("run_state", STATE_CHARACTERS)
         self._rates_room = SteadyLabel("run_rates", RATES_CHARACTERS)
         self._state, self._rates, self._summary = self._state_room.label, self._rates_room.label, QLabel()
-        self._position = Gauge(look)
+        self._position, self._plain_words = Gauge(look), QLabel(PLAIN_WORDS)
         self._pages = QStackedWidget()
         self._pages.addWidget(self._decoder_page(actions))
         self._pages.addWidget(self._plain_page(actions))
@@ -94,8 +96,9 @@ class RunPanel(QWidget):
         self.output.setObjectName("output_text")
         self.output.setAccessibleName("Generated text")
         self.output.setReadOnly(True)
-        self.output.setPlaceholderText("Generated text appears here")
+        self.output.setPlaceholderText(EMPTY_OUTPUT)
         self.output.setMaximumBlockCount(5000)
+        self.output.setMinimumHeight(self.output.fontMetrics().height() * 3 + 14)
         self._summary.setProperty("role", "muted")
         self._summary.setWordWrap(True)
         self._summary.setObjectName("run_summary")
@@ -141,12 +144,9 @@ class RunPanel(QWidget):
         page = QWidget()
         layout = QVBoxLayout(page)
         layout.setContentsMargins(6, 4, 6, 4)
-        words = QLabel(
-            "This model is no decoder: it runs once, on seeded random inputs of the planned shapes."
-        )
-        words.setWordWrap(True)
-        words.setProperty("role", "muted")
-        layout.addWidget(words)
+        self._plain_words.setWordWrap(True)
+        self._plain_words.setProperty("role", "muted")
+        layout.addWidget(self._plain_words)
         layout.addWidget(_button(actions["run_model"]))
         layout.addWidget(self.outputs, 1)
         return page
@@ -167,6 +167,7 @@ class RunPanel(QWidget):
 
     def set_state(self, state: AppState) -> None:
         """Where the run stands."""
+        self._tell_obstacle(state.obstacle)
         text, tone = state_chip(state)
         self._state.setText(text)
         if self._state.property("tone") != tone:
@@ -179,6 +180,12 @@ class RunPanel(QWidget):
         self._summary.setText(run_summary(state))
         self._summary.setVisible(bool(self._summary.text()))
         self.outputs.set_rows(output_rows(state.outputs))
+
+    def _tell_obstacle(self, why: str) -> None:
+        """Why the buttons are grey, where the results would stand."""
+        if self.output.placeholderText() != (why or EMPTY_OUTPUT):
+            self.output.setPlaceholderText(why or EMPTY_OUTPUT)
+            self._plain_words.setText(why or PLAIN_WORDS)
 
     def clear(self) -> None:
         """A generation begins."""

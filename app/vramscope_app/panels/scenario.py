@@ -12,28 +12,37 @@ from PySide6.QtWidgets import (
     QCompleter,
     QHBoxLayout,
     QLabel,
+    QSizePolicy,
     QSlider,
     QSpinBox,
     QWidget,
 )
 
 from vramscope.messages.planning import ScenarioInfo
+from vramscope_app.panels.flow import FlowLayout, HeightKeeper
 from vramscope_app.rows.scenario import (
+    BATCHES,
     LARGEST_COUNT,
     NO_CARD,
     SLIDER_STEPS,
+    batch_to_slider,
     card_label,
     choose_card,
     chosen_card,
     context_limit,
     context_to_slider,
+    slider_to_batch,
     slider_to_context,
+    wished,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vramscope.messages.model import CardInfo, ModelInfo
+    from vramscope_app.rows.devices import DeviceChoice
+
+DEVICE_CHARACTERS = 6
 
 
 class ScenarioBar(QWidget):
@@ -46,62 +55,75 @@ class ScenarioBar(QWidget):
         super().__init__()
         self._scenario = ScenarioInfo()
         self._cards: Sequence[CardInfo] = ()
+        self._devices: Sequence[DeviceChoice] = ()
         self._limit = context_limit(None)
-        self.card = QComboBox()
+        self.card, self.device = QComboBox(), QComboBox()
         self.batch, self.context, self.prompt = QSpinBox(), QSpinBox(), QSpinBox()
-        self.growing, self.bucket = QCheckBox("&Grow KV from"), QSpinBox()
-        self.slider = QSlider(Qt.Orientation.Horizontal)
+        self.growing, self.bucket = QCheckBox("&Grow from"), QSpinBox()
+        self.batch_slider, self.slider = QSlider(), QSlider()
+        self._flow = FlowLayout(self, spacing=10)
         self._build()
+        HeightKeeper(self)
+        self._connect()
+
+    def _connect(self) -> None:
         self.card.activated.connect(self._card_chosen)
         line = self.card.lineEdit()
         if line is not None:
             line.editingFinished.connect(self._card_typed)
-        self.batch.valueChanged.connect(self._counts_edited)
-        self.context.valueChanged.connect(self._counts_edited)
-        self.prompt.valueChanged.connect(self._counts_edited)
-        self.bucket.valueChanged.connect(self._counts_edited)
+        self.device.activated.connect(self._device_chosen)
+        for spin in (self.batch, self.context, self.prompt, self.bucket):
+            spin.valueChanged.connect(self._counts_edited)
         self.growing.toggled.connect(self._growth_toggled)
         self.slider.valueChanged.connect(self._slid)
+        self.batch_slider.valueChanged.connect(self._batch_slid)
 
     def _build(self) -> None:
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(4, 1, 4, 1)
-        layout.setSpacing(6)
+        self._flow.setContentsMargins(4, 1, 4, 1)
         self._build_card()
-        self._add(layout, "&Card", self.card, 0)
-        self._spin(layout, "&Batch", self.batch, "batch", "Sequences decoded together")
-        self._spin(layout, "Conte&xt", self.context, "context", "Prompt and generated tokens together")
+        self._group("&Card", self.card)
+        self.device.setObjectName("device")
+        self.device.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.device.setMinimumContentsLength(DEVICE_CHARACTERS)
+        self.device.setToolTip("Whose kernels' scratch is planned, and what runs the model")
+        self._group("&Device", self.device)
+        self._dress_spin(self.batch, "batch", "Sequences decoded together", 7)
+        self._dress_slider(self.batch_slider, "batch_slider", "Batch", len(BATCHES) - 1, 56)
+        self._group("&Batch", self.batch, self.batch_slider)
+        self._dress_spin(self.context, "context", "Prompt and generated tokens together", 13)
         self.context.setSpecialValueText("model's limit")
         self.context.setMinimum(0)
-        self.context.setFixedWidth(self.context.fontMetrics().averageCharWidth() * 14 + 20)
-        self.slider.setObjectName("context_slider")
-        self.slider.setAccessibleName("Context")
-        self.slider.setRange(0, SLIDER_STEPS)
-        self.slider.setPageStep(SLIDER_STEPS // 10)
-        self.slider.setMinimumWidth(160)
-        layout.addWidget(self.slider, 1)
-        self._spin(layout, "Prom&pt", self.prompt, "prompt", "Tokens of the prompt, prefilled in one pass")
-        self._build_growth(layout)
+        self._dress_slider(self.slider, "context_slider", "Context", SLIDER_STEPS, 80)
+        self._group("Conte&xt", self.context, self.slider)
+        self._dress_spin(self.prompt, "prompt", "Tokens of the prompt, prefilled in one pass", 9)
+        self._group("Prom&pt", self.prompt)
+        self._build_growth()
 
-    def _build_growth(self, layout: QHBoxLayout) -> None:
+    def _dress_slider(self, slider: QSlider, name: str, title: str, steps: int, width: int) -> None:
+        slider.setOrientation(Qt.Orientation.Horizontal)
+        slider.setObjectName(name)
+        slider.setAccessibleName(title)
+        slider.setRange(0, steps)
+        slider.setPageStep(max(steps // 10, 1))
+        slider.setMinimumWidth(width)
+
+    def _build_growth(self) -> None:
         self.growing.setObjectName("growing")
         self.growing.setToolTip(
             "Start with a small KV cache and double it when it is full, instead of all the context at once;\n"
             "a captured graph dies whenever the cache moves"
         )
         self.growing.setAccessibleName("Grow the KV cache")
-        layout.addSpacing(6)
-        layout.addWidget(self.growing)
-        self._dress_spin(self.bucket, "bucket", "Tokens of the first and smallest KV cache")
+        self._dress_spin(self.bucket, "bucket", "Tokens of the first and smallest KV cache", 8)
+        self._group("", self.growing, self.bucket)
         self.bucket.setAccessibleName("Smallest KV cache")
-        layout.addWidget(self.bucket)
 
     def _build_card(self) -> None:
         card = self.card
         card.setObjectName("card")
         card.setEditable(True)
         card.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
-        card.setMinimumWidth(card.fontMetrics().averageCharWidth() * 36)
+        card.setMinimumWidth(card.fontMetrics().averageCharWidth() * 24)
         card.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         card.setMaxVisibleItems(24)
         card.setToolTip("Type to search the catalogue, or type an amount such as 6 GiB")
@@ -111,27 +133,32 @@ class ScenarioBar(QWidget):
             completer.setFilterMode(Qt.MatchFlag.MatchContains)
             completer.setCompletionMode(QCompleter.CompletionMode.PopupCompletion)
 
-    def _spin(self, layout: QHBoxLayout, title: str, spin: QSpinBox, name: str, tip: str) -> None:
-        self._dress_spin(spin, name, tip)
-        self._add(layout, title, spin, 0)
-
-    def _dress_spin(self, spin: QSpinBox, name: str, tip: str) -> None:
+    def _dress_spin(self, spin: QSpinBox, name: str, tip: str, digits: int) -> None:
         spin.setObjectName(name)
         spin.setRange(1, LARGEST_COUNT)
         spin.setGroupSeparatorShown(True)
         spin.setKeyboardTracking(False)
         spin.setToolTip(tip)
-        spin.setFixedWidth(spin.fontMetrics().averageCharWidth() * 11 + 20)
+        spin.setFixedWidth(spin.fontMetrics().averageCharWidth() * digits + 26)
 
-    def _add(self, layout: QHBoxLayout, title: str, widget: QWidget, stretch: int) -> None:
-        label = QLabel(title)
-        label.setBuddy(widget)
-        label.setProperty("role", "muted")
-        if layout.count():
-            layout.addSpacing(6)
-        layout.addWidget(label)
-        layout.addWidget(widget, stretch)
-        widget.setAccessibleName(title.replace("&", ""))
+    def _group(self, title: str, *widgets: QWidget) -> None:
+        """A label and what it names: they stay together where the bar goes on in another line."""
+        box = QWidget()
+        row = QHBoxLayout(box)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(6)
+        if title:
+            label = QLabel(title)
+            label.setBuddy(widgets[0])
+            label.setProperty("role", "muted")
+            row.addWidget(label)
+            widgets[0].setAccessibleName(title.replace("&", ""))
+        for widget in widgets:
+            row.addWidget(widget)
+        grows = self.slider in widgets
+        policy = QSizePolicy.Policy.Expanding if grows else QSizePolicy.Policy.Preferred
+        box.setSizePolicy(policy, QSizePolicy.Policy.Preferred)
+        self._flow.addWidget(box)
 
     def set_cards(self, cards: Sequence[CardInfo]) -> None:
         """The catalogue."""
@@ -139,6 +166,16 @@ class ScenarioBar(QWidget):
         with QSignalBlocker(self.card):
             self.card.clear()
             self.card.addItems([NO_CARD, *map(card_label, cards)])
+        self.set_scenario(self._scenario)
+
+    def set_devices(self, devices: Sequence[DeviceChoice]) -> None:
+        """What can be planned for, in the order of the list."""
+        self._devices = devices
+        with QSignalBlocker(self.device):
+            self.device.clear()
+            for place, choice in enumerate(devices):
+                self.device.addItem(choice.label)
+                self.device.setItemData(place, choice.tip, Qt.ItemDataRole.ToolTipRole)
         self.set_scenario(self._scenario)
 
     def set_model(self, model: ModelInfo | None) -> None:
@@ -165,6 +202,12 @@ class ScenarioBar(QWidget):
         if slider_to_context(self.slider.value(), self._limit) != scenario.context:
             with QSignalBlocker(self.slider):
                 self.slider.setValue(place)
+        if slider_to_batch(self.batch_slider.value()) != scenario.batch:
+            with QSignalBlocker(self.batch_slider):
+                self.batch_slider.setValue(batch_to_slider(scenario.batch))
+        names = [choice.runtime for choice in self._devices]
+        with QSignalBlocker(self.device):
+            self.device.setCurrentIndex(names.index(scenario.runtime) if scenario.runtime in names else -1)
         with QSignalBlocker(self.growing):
             self.growing.setChecked(scenario.bucket_growing)
         self.bucket.setEnabled(scenario.bucket_growing and self.growing.isEnabled())
@@ -186,7 +229,13 @@ class ScenarioBar(QWidget):
         self._want(msgspec.structs.replace(self._scenario, bucket_growing=growing))
 
     def _slid(self, place: int) -> None:
-        self._want(msgspec.structs.replace(self._scenario, context=slider_to_context(place, self._limit)))
+        self._want(wished(self._scenario, {"context": slider_to_context(place, self._limit)}))
+
+    def _batch_slid(self, place: int) -> None:
+        self._want(msgspec.structs.replace(self._scenario, batch=slider_to_batch(place)))
+
+    def _device_chosen(self, place: int) -> None:
+        self._want(msgspec.structs.replace(self._scenario, runtime=self._devices[place].runtime))
 
     def _card_chosen(self, place: int) -> None:
         self._take_card(self.card.itemText(place))

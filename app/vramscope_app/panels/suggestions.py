@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QPushButton, QToolButton, QWidget
+from PySide6.QtWidgets import QLabel, QMenu, QPushButton, QToolButton, QWidget
 
-from vramscope_app.rows.tables import saves_text
-from vramscope_app.text import exact_bytes, plural
+from vramscope_app.panels.flow import FlowLayout
+from vramscope_app.text import exact_bytes, plural, short_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,12 +21,27 @@ BUTTONS = 3
 
 
 def suggestion_text(item: SuggestionInfo) -> str:
-    """A suggestion in one line; one that only lets the plan be made saves nothing."""
-    return f"{item.title} · {saves_text(item.saves)}" if item.saves else item.title
+    """A suggestion in one line, with what is still missing after it; a declared maximum saves nothing."""
+    if not item.saves:
+        return item.title
+    short = item.headroom is not None and item.headroom < 0
+    rest = f", still short by {short_bytes(-(item.headroom or 0))}" if short else ""
+    return f"{item.title} · saves {short_bytes(item.saves)}{rest}"
+
+
+def suggestion_tip(item: SuggestionInfo) -> str:
+    """What a click does, with every byte."""
+    lines = ["Apply this and plan again"]
+    if item.saves:
+        lines.append(f"saves {exact_bytes(item.saves)}")
+    if item.headroom is not None:
+        word = "fits then, to spare:" if item.headroom >= 0 else "does not fit then, short by"
+        lines.append(f"{word} {exact_bytes(abs(item.headroom))}")
+    return "\n".join(lines)
 
 
 def first_choices(suggestions: Sequence[SuggestionInfo]) -> list[SuggestionInfo]:
-    """The suggestions that are worth a button: the largest savings that one click can apply."""
+    """The suggestions that are worth a button: the first that one click can apply."""
     return [item for item in suggestions if item.change][:BUTTONS]
 
 
@@ -80,14 +95,12 @@ class SuggestionRow(QWidget):
         self._label.setProperty("role", "muted")
         self.buttons = [QPushButton() for _ in range(BUTTONS)]
         self._changes: list[dict[str, int | str]] = []
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
+        layout = FlowLayout(self)
         layout.addWidget(self._label)
         for place, button in enumerate(self.buttons):
             button.setObjectName(f"suggestion_{place}")
             button.clicked.connect(self._clicked)
             layout.addWidget(button)
-        layout.addStretch(1)
         self.hide()
 
     def set_suggestions(self, suggestions: Sequence[SuggestionInfo]) -> None:
@@ -100,7 +113,7 @@ class SuggestionRow(QWidget):
                 text = suggestion_text(first[place])
                 button.setText(text)
                 button.setAccessibleName(text)
-                button.setToolTip(f"Apply this and plan again\nsaves {exact_bytes(first[place].saves)}")
+                button.setToolTip(suggestion_tip(first[place]))
         self.setVisible(bool(first))
 
     def _clicked(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vramscope_app.rows.cells import Cell, Heading, Row, bytes_cell
@@ -14,12 +15,12 @@ if TYPE_CHECKING:
 
 DETAIL_HEADINGS = (
     Heading("", 9, "An input, an output, a neighbour or a part of the scratch"),
-    Heading("Name", 40, "Double-click or press Enter on a neighbour to go there"),
-    Heading("Planned shape", 26, "≤ before a bounded extent"),
+    Heading("Name", 36, "Double-click or press Enter on a neighbour to go there"),
+    Heading("Planned shape", 22, "≤ before a bounded extent"),
     Heading("Bytes", 10, right=True),
+    Heading("Because of", 28, "Where a bounded extent comes from; below the table in full"),
     Heading("Type", 9),
     Heading("Shape in the model", 34),
-    Heading("Because of", 60, "Where a bounded extent comes from"),
 )
 
 
@@ -55,7 +56,7 @@ def detail_rows(node: NodeInfo | None) -> list[Row]:
     for text in node.attributes:
         told = (Cell("attribute", tone="muted"), Cell(text, text))
         rows.append(Row(f"attribute {text}", (*told, *(Cell("") for _ in range(5)))))
-    return [Row(f"{place} {row.key}", row.cells, row.node) for place, row in enumerate(rows)]
+    return [replace(row, key=f"{place} {row.key}") for place, row in enumerate(rows)]
 
 
 def _value_rows(role: str, value: ValueInfo, way: str) -> Iterator[Row]:
@@ -67,11 +68,12 @@ def _value_rows(role: str, value: ValueInfo, way: str) -> Iterator[Row]:
         Cell(value.name, value.name),
         Cell(value.shape, value.shape, tone),
         bytes_cell(None if refused else value.bytes),
+        Cell(because, "\n".join(value.bounds), "bad" if refused else "info"),
         Cell(value.dtype.lower()),
         Cell(value.symbolic, value.symbolic, "muted"),
-        Cell(because, "\n".join(value.bounds), "bad" if refused else "info"),
     )
-    yield Row(f"{role} {value.name}", cells)
+    full = "\n".join([f"{value.name}: {value.symbolic} planned as {value.shape}", *value.bounds])
+    yield Row(f"{role} {value.name}", cells, detail=full if value.bounds else "")
     for name in value.nodes:
         neighbour = (Cell(f"  {way}", tone="muted"), Cell(name, name, "info", icon="jump"))
         yield Row(f"{way} {name}", (*neighbour, *(Cell("") for _ in range(5))), name)

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from vramscope.messages.running import CaptureInfo, RunInfo, VerifyInfo
     from vramscope_app.state import AppState
 
+COMPARED_STEPS, COMPARED_SECONDS = 8, 0.25
+"""So many steps, and so long, eager and replayed each, before one is told as a multiple of the other."""
 _TONES = {"ready": "good", "unsupported": "warning", "armed": "info", "warm-up": "info"}
 
 
@@ -28,9 +30,18 @@ def rates_text(state: AppState) -> str:
         f"eager <b>{rate_text(eager)}</b> tok/s ({state.live.steps_eager:,})",
         f"replay <b>{rate_text(replay)}</b> tok/s ({state.live.steps_replayed:,})",
     ]
-    if eager and replay:
+    if eager and replay and _comparable(eager, state.live.steps_eager, replay, state.live.steps_replayed):
         parts.append(f"<b>×{replay / eager:.2f}</b>")
     return " &nbsp;·&nbsp; ".join(parts)
+
+
+def _comparable(eager: float, eager_steps: int, replay: float, replayed_steps: int) -> bool:
+    """Whether both were timed long enough for their ratio to mean something.
+
+    A tiny model's step takes less than the machine's own hiccups: a ratio over a few of them is noise.
+    """
+    steps = min(eager_steps, replayed_steps)
+    return steps >= COMPARED_STEPS and min(eager_steps / eager, replayed_steps / replay) >= COMPARED_SECONDS
 
 
 def run_summary(state: AppState) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,6 +20,8 @@ SLIDER_STEPS = 1000
 NO_CARD = "No card"
 OPEN_LIMIT = 131_072
 """The slider's end for a model that names no limit of its own."""
+BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+"""What the batch slider offers."""
 LARGEST_COUNT = 2**31 - 1
 
 
@@ -93,6 +96,16 @@ def target(text: str) -> dict[str, Any]:
         return {}
     budget = parse_bytes(text)
     return {"budget": budget, "card": ""} if budget else {"budget": None, "card": text.strip()}
+
+
+def slider_to_batch(place: int) -> int:
+    """Sequences for a place of the batch slider: 1, 2, 3, 4, 6, 8, 12 and so on."""
+    return BATCHES[max(0, min(place, len(BATCHES) - 1))]
+
+
+def batch_to_slider(batch: int) -> int:
+    """The place of a number of sequences, or of the last that is not more."""
+    return max(bisect_right(BATCHES, batch) - 1, 0)
 
 
 def apply_change(scenario: ScenarioInfo, change: Mapping[str, int | str]) -> ScenarioInfo:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vramscope_app.rows.cells import Cell, Heading, Row, bytes_cell, count_cell
-from vramscope_app.text import short_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
     from vramscope.messages.live import CounterInfo, SlotInfo
     from vramscope.messages.model import ModelInfo
     from vramscope.messages.planning import AxisInfo, PlanInfo
-    from vramscope.messages.running import DeclineInfo, RunModelInfo
+    from vramscope.messages.running import DeclineInfo, OutputInfo, RunModelInfo
     from vramscope.protocol import ErrorInfo
 
 AXIS_HEADINGS = (
@@ -59,12 +58,9 @@ SLOT_HEADINGS = (
     Heading("Last cause", 50),
 )
 OUTPUT_HEADINGS = (
-    Heading("Output", 24),
-    Heading("Type", 9),
-    Heading("Shape", 18),
-    Heading("Minimum", 11, right=True),
-    Heading("Maximum", 11, right=True),
-    Heading("Mean", 11, right=True),
+    Heading("Output", 12),
+    Heading("Type and shape", 18),
+    Heading("Smallest to largest, mean", 18),
 )
 _SEVERITIES = {"error": ("error", "bad"), "warning": ("warning", "warning"), "note": ("note", "info")}
 
@@ -208,23 +204,21 @@ def output_rows(run: RunModelInfo | None) -> list[Row]:
             item.name,
             (
                 Cell(item.name, item.name),
-                Cell(item.dtype),
-                Cell(" × ".join(map(str, item.shape)) or "scalar"),
-                *(_number_cell(value) for value in (item.minimum, item.maximum, item.mean)),
+                _shape_cell(item),
+                _values_cell(item),
             ),
         )
         for item in run.outputs
     ]
 
 
-def _number_cell(value: float | None) -> Cell:
-    return (
-        Cell("–", "not a number type", "muted", right=True)
-        if value is None
-        else Cell(f"{value:.5g}", right=True)
-    )
+def _shape_cell(item: OutputInfo) -> Cell:
+    text = f"{item.dtype} {'×'.join(map(str, item.shape)) or 'scalar'}"
+    return Cell(text, text)
 
 
-def saves_text(size: int) -> str:
-    """What a suggestion saves."""
-    return f"saves {short_bytes(size)}"
+def _values_cell(item: OutputInfo) -> Cell:
+    if item.minimum is None or item.maximum is None or item.mean is None:
+        return Cell("–", "not a number type", "muted")
+    exact = f"smallest {item.minimum!r}\nlargest {item.maximum!r}\nmean {item.mean!r}"
+    return Cell(f"{item.minimum:.4g} to {item.maximum:.4g}, {item.mean:.3g}", exact)

@@ -8,7 +8,7 @@ from vramscope.cli import screen
 from vramscope.cli.main import BAD_INPUT, SHORT
 from vramscope.cli.session import make_plan, open_model, scenario, write_reports
 from vramscope.report.rows import bytes_text, live_bytes, workspace_bytes
-from vramscope.report.text import asked_words, figure_text, range_text
+from vramscope.report.text import after_text, asked_words, figure_text, range_text
 from vramscope.server.engine import Engine
 from vramscope.units import format_bytes
 
@@ -113,8 +113,11 @@ def _show_verdict(out: Console, made: PlanInfo) -> None:
 
 def _show_suggestions(out: Console, made: PlanInfo) -> None:
     if made.suggestions:
-        rows = [(item.title, format_bytes(item.saves) if item.saves else "–") for item in made.suggestions]
-        screen.table(out, "What would help", ("change", "saves"), rows, right="1")
+        rows = [
+            (item.title, format_bytes(item.saves) if item.saves else "–", after_text(item.headroom))
+            for item in made.suggestions
+        ]
+        screen.table(out, "What would help", ("change", "saves", "then"), rows, right="1")
 
 
 def _show_axes(out: Console, made: PlanInfo) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from vramscope.errors import InputError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -260,3 +262,16 @@ class Model:
     """``genai_config.json`` or ``config.json`` as read, empty when there is none."""
     has_weights: bool = True
     """False: the file says that its weights were left out (:data:`WEIGHTS_KEY`): it can only be planned."""
+
+    def require_weights(self) -> Model:
+        """This model, or the reason why nothing may run it: zeros read from a hole would look like weights.
+
+        Raises:
+            InputError: its weights were left out when it was built.
+        """
+        if not self.has_weights:
+            raise InputError(
+                f"{self.path}", "its weights were left out when it was built: it can only be planned",
+                "Build it without --no-weights to run it (vramscope build … --seed 0)",
+            )  # fmt: skip
+        return self

@@ -60,11 +60,12 @@ class AxisInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SuggestionInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A change and the bytes it saves."""
+    """A change, the bytes it saves, and the bytes to spare after it (negative: still short)."""
 
     title: str
     saves: int
     change: dict[str, int | str]
+    headroom: int | None = None
 
 
 class ProblemInfo(msgspec.Struct, frozen=True, kw_only=True):

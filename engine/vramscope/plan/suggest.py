@@ -22,15 +22,21 @@ SMALL_SHARE, SMALL_BYTES = 1000, 2**20
 
 
 def suggestions(planner: Planner, plan: Plan) -> tuple[Suggestion, ...]:
-    """Changes that save bytes worth a line, the largest saving first.
+    """Changes that save bytes worth a line: those that make it fit first, then the largest saving.
 
     When an axis is refused: the symbols to declare a maximum for.
     """
     if plan.verdict.kind is VerdictKind.REFUSED:
         return _declare_maxima(plan)
     found = [*_scenario_changes(planner, plan), *_model_changes(planner, plan)]
-    worth = (item for item in found if _is_worth_a_line(item.saves, plan.total.known))
-    return tuple(sorted(worth, key=lambda item: -item.saves))
+    worth = [item for item in found if _is_worth_a_line(item.saves, plan.total.known)]
+    return tuple(sorted(worth, key=lambda item: ((headroom_after(plan, item) or 0) < 0, -item.saves)))
+
+
+def headroom_after(plan: Plan, item: Suggestion) -> int | None:
+    """Bytes to spare after a suggestion (negative: still so many short); None without a card or budget."""
+    now = plan.verdict.headroom
+    return None if now is None else now + item.saves
 
 
 def _is_worth_a_line(saves: int, total: int) -> bool:

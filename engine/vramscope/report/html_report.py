@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from vramscope.report.rows import bytes_text, live_bytes, shape_text, workspace_bytes
-from vramscope.report.text import asked_words, figure_text, range_text
+from vramscope.report.text import after_text, asked_words, figure_text, range_text
 from vramscope.units import format_bytes
 
 if TYPE_CHECKING:
@@ -97,9 +97,10 @@ def _components(info: PlanInfo) -> str:
 
 def _suggestions(info: PlanInfo) -> str:
     rows = [
-        _escaped(item.title, format_bytes(item.saves) if item.saves else "–") for item in info.suggestions
+        _escaped(item.title, format_bytes(item.saves) if item.saves else "–", after_text(item.headroom))
+        for item in info.suggestions
     ]
-    return _section("What would help", ("change", "saves"), rows, numbers=(1,))
+    return _section("What would help", ("change", "saves", "then"), rows, numbers=(1,))
 
 
 def _problems(info: PlanInfo) -> str:

@@ -38,6 +38,15 @@ def figure_text(figure: BytesFigure) -> str:
     return f"≤ {format_bytes(figure.bytes)}" if figure.certainty == "bound" else format_bytes(figure.bytes)
 
 
+def after_text(headroom: int | None) -> str:
+    """Where a suggestion leads: a saving alone does not say whether it fits then."""
+    if headroom is None:
+        return "–"
+    return (
+        f"fits, {format_bytes(headroom)} to spare" if headroom >= 0 else f"short by {format_bytes(-headroom)}"
+    )
+
+
 def rate_text(rate: float | None) -> str:
     """Tokens a second; a dash before anything ran."""
     return "–" if rate is None else f"{rate:,.1f} tok/s"

@@ -48,9 +48,11 @@ def admit(leases: SessionLeases, planner: Planner, plan: Plan, kv: int = 0) -> N
         kv: bytes of the KV cache; 0 leaves that pledge as it is.
 
     Raises:
+        InputError: the model's weights were left out when it was built; no lease changed.
         OutOfBudgetError: the governor's limit does not hold it; no lease changed.
         CapacityUnavailableError: somebody who was asked for bytes failed, or the device is lost.
     """
+    planner.model.require_weights()
     needs = session_needs(plan)
     if kv:
         needs[ComponentName.KV_CACHE.value] = kv

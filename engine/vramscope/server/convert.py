@@ -18,6 +18,7 @@ from vramscope.messages.planning import (
     SuggestionInfo,
     VerdictInfo,
 )
+from vramscope.plan.suggest import headroom_after
 from vramscope.plan.types import BucketPolicy, Scenario, VerdictKind
 
 if TYPE_CHECKING:
@@ -186,7 +187,12 @@ def plan_info(
         axes=[_axis(row) for row in plan.axes],
         phases=[_phase(item) for item in plan.phases],
         suggestions=[
-            SuggestionInfo(title=item.title, saves=item.saves, change=dict(item.change))
+            SuggestionInfo(
+                title=item.title,
+                saves=item.saves,
+                change=dict(item.change),
+                headroom=headroom_after(plan, item),
+            )
             for item in suggestions
         ],
         problems=_problems(plan, problems),

@@ -223,6 +223,9 @@ def _run(commands: _Subparsers[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--verify", metavar="N", type=count, default=0, help="then compare N replays with eager"
     )
+    parser.add_argument(
+        "--experts", action="store_true", help="count what mixtures of experts ask of memory, by phase"
+    )
     sampling = parser.add_argument_group("sampling")
     sampling.add_argument("--temperature", metavar="T", type=float, default=0.0, help="0 is greedy (0)")
     sampling.add_argument("--top-k", metavar="K", type=count, default=0, help="keep the K likeliest (0: all)")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from vramscope.messages.live import StreamingInfo, TokenInfo
+    from vramscope.messages.live import ExpertTraffic, StreamingInfo, TokenInfo
     from vramscope.messages.model import ModelInfo
     from vramscope.server.listener import Listener
 
@@ -139,6 +139,7 @@ def _run_decoder(engine: Engine, info: ModelInfo, arguments: argparse.Namespace,
             seed=arguments.seed,
         ),
         device=arguments.device,
+        watch_experts=arguments.experts,
     )
     eager = min(arguments.eager, arguments.steps) if arguments.capture else arguments.steps
     outcome = generate(
@@ -259,6 +260,7 @@ def show_outcome(out: Console, outcome: Outcome) -> None:
             f"{last.position} of {last.capacity} tokens{f'; {last.finished}' if last.finished else ''}",
         ),
     ]
+    rows += [(f"experts, {item.phase.lower()}", _demand(item)) for item in snapshot.experts]
     if outcome.verify is not None:
         rows.append(("verify", _verified(outcome.verify)))
     screen.table(out, "", ("what", "outcome"), rows)
@@ -277,6 +279,12 @@ def streamed_words(streaming: StreamingInfo) -> str:
         f" weights through {format_bytes(streaming.window_bytes)}; the least budget is"
         f" {format_bytes(streaming.least)}"
     )
+
+
+def _demand(item: ExpertTraffic) -> str:
+    """What the routes of one phase asked for, and how much of it was different experts."""
+    asked = f"{format_bytes(item.logical)} routed, {format_bytes(item.unique)} of selected experts"
+    return f"{asked}; {format_bytes(item.uploaded)} uploaded in whole banks, {item.page_ins} page-ins"
 
 
 def _leased(snapshot: SnapshotInfo) -> str:

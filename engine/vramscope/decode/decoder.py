@@ -40,6 +40,7 @@ from vramscope.run.events import (
     never_cancelled,
 )
 from vramscope.run.runner import Runner
+from vramscope.run.traffic import MixtureTraffic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +53,10 @@ if TYPE_CHECKING:
 
 
 class Decoder:
-    """One model decoding one batch of sequences on one device. One thread owns it."""
+    """One model decoding one batch of sequences on one device. One thread owns it.
+
+    ``traffic`` watches its mixtures of experts.
+    """
 
     def __init__(
         self,
@@ -86,6 +90,7 @@ class Decoder:
         self._speculator: Speculator | None = None
         self._state = DecodeState.IDLE
         self._run = RunState()
+        self.traffic = MixtureTraffic(self._runner, self._retire)
 
     def load(self, progress: Progress = ignore_progress, cancel: CancelCheck = never_cancelled) -> None:
         """Loads the weights and reserves everything the plan says.
@@ -274,14 +279,23 @@ class Decoder:
 
     def reset(self) -> None:
         """Forgets the sequence, drops the graphs (semantics 1.19), starts the seed over; memory stays."""
-        cause = "the session was reset"
-        for slot in (self._slot, self._verify):
-            if slot.reset(cause):
-                self._runner.say(EventKind.INVALIDATE, slot.name, cause, step=self._run.position)
+        self._drop_graphs("the session was reset")
         self._run.position = 0
         self._run.finished = ""
         self._sampler.restart()
         self._state = DecodeState.IDLE
+
+    def _drop_graphs(self, cause: str) -> None:
+        for slot in (self._slot, self._verify):
+            if slot.reset(cause):
+                self._runner.say(EventKind.INVALIDATE, slot.name, cause, step=self._run.position)
+
+    def _retire(self, cause: str) -> None:
+        """The kernels of every bound step change: graphs go, steps are bound anew and warmed up."""
+        self._drop_graphs(cause)
+        self._stepper.forget()
+        if self._state is not DecodeState.IDLE:
+            self._state = DecodeState.WARM_UP
 
     def logits(self) -> Array:
         """The logits the last token was chosen from, float32 [batch, vocabulary], a copy."""

@@ -145,7 +145,7 @@ class Speculator:
         addresses = tuple(buffer.address for group in held for buffer in group.values())
         arena = memory.arena.address if memory.arena is not None else 0
         moving = past if self._parts.stepper.moving else -1
-        key = (self._parts.run.capacity, moving, arena, addresses)
+        key = (self._parts.run.capacity, moving, arena, addresses, self._parts.runner.traffic)
         if self._bound is None or self._bound[0] != key:
             self._bound = (key, self._bind(past, self._parts.run.capacity))
         return self._bound[1]

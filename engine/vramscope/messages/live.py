@@ -116,6 +116,21 @@ class StreamingInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Uses that found their weight still in the window."""
 
 
+class ExpertTraffic(msgspec.Struct, frozen=True, kw_only=True):
+    """What mixtures of experts asked of memory in one phase: Load, Prefill, Warmup (a capture) or Decode."""
+
+    phase: str
+    uploaded: int
+    committed: int
+    logical: int
+    """Bytes of the experts of every route: rows × k."""
+    unique: int
+    """Bytes of the experts that were selected, each once a run."""
+    page_ins: int
+    physical: int | None
+    """Bytes read from device memory; None: unknown."""
+
+
 class SnapshotInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Everything live, at one moment."""
 
@@ -148,6 +163,8 @@ class SnapshotInfo(msgspec.Struct, frozen=True, kw_only=True):
     phase_peaks: list[PhasePeak] = []
     streaming: StreamingInfo | None = None
     """Where a weight budget streams weights."""
+    experts: list[ExpertTraffic] = []
+    """Where mixtures of experts are watched."""
 
 
 EMPTY_SNAPSHOT = SnapshotInfo(

@@ -27,6 +27,8 @@ class PrefillParams(msgspec.Struct, frozen=True, kw_only=True):
     sampling: SamplingInfo = SamplingInfo()
     device: str = "host"
     """``host``, ``cuda`` or ``cuda:N``; the scratch that is planned is that of its kernels."""
+    watch_experts: bool = False
+    """Count what mixtures of experts ask of memory, by phase."""
 
 
 class CountParams(msgspec.Struct, frozen=True, kw_only=True):

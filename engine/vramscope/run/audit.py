@@ -8,6 +8,7 @@ from vramscope.graph.expr import free_symbols
 from vramscope.graph.model import ABSENT, Step
 from vramscope.run.capture import GRAPH_NODE, CaptureReport, Decline, SeamReason, Segment
 from vramscope.run.paging import PagedKernel
+from vramscope.run.traffic import WatchedKernel
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -75,7 +76,7 @@ def _extend(segments: list[Segment], position: int, *, captured: bool) -> None:
 def _refusal(index: PlanningIndex, device: Device, launch: Launch, unpinned: Collection[int]) -> str:
     """Why the node's kernel cannot be recorded here and now; empty when it can (semantics 1.10)."""
     step = launch.step
-    if isinstance(launch.kernel, PagedKernel):
+    if isinstance(launch.kernel, PagedKernel | WatchedKernel) and launch.kernel.capture_refusal:
         return launch.kernel.capture_refusal
     refusal = device.capture_refusal(step.node, index.specs[step.index])
     return refusal or (UNPINNED if step.index in unpinned else "")

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from vramscope.plan.symbols import PhaseBindings
     from vramscope.run.bindings import Binding
     from vramscope.run.graph import StepWork
+    from vramscope.run.traffic import MixtureTraffic
 
 LOADING = "loading"
 """The ledger's phase while weights are loaded and memory is reserved."""
@@ -76,6 +77,8 @@ class Runner:
         )
         self.memory = SessionMemory(device, leases)
         self.temporaries: Figure = UNKNOWN
+        self.traffic: MixtureTraffic | None = None
+        """Watches mixtures of experts while it is armed."""
         self._events = events
         self._born = time.perf_counter()
 
@@ -98,6 +101,8 @@ class Runner:
             admit(self.memory.leases, self.planner, self.plan, kv)
             load_weights(self.memory, self.planner.index, progress, cancel, self.plan.weights.streaming)
             self.adopt(self.plan)
+            if self.traffic is not None:
+                self.traffic.loaded()
         except BaseException:
             self.close()
             raise
@@ -141,7 +146,10 @@ class Runner:
         lifetimes = self._ensure_workspace(resolver)
         bound = self._bound(bindings)
         prepared = Prepared(lifetimes, seeds)
-        return bind_program(self.planner.index, self.memory, arena, resolver, bound, prepared)
+        program = bind_program(self.planner.index, self.memory, arena, resolver, bound, prepared)
+        if self.traffic is not None:
+            self.traffic.attach(program.launches)
+        return program
 
     def require_workspace(self, resolver: Resolver, lifetimes: Sequence[Lifetime]) -> None:
         """Passes when these slots hold what the resolver's shapes need.

@@ -23,6 +23,7 @@ from vramscope.run.runner import Runner
 from vramscope.run.seeding import WarmShapes, capture_signature, seen_shapes
 from vramscope.run.session_state import SessionState, new_state
 from vramscope.run.session_types import AllocationCounts, Outputs, SessionOptions
+from vramscope.run.traffic import MixtureTraffic
 from vramscope.run.variants import VariantCache, VariantStatistics, shape_key
 from vramscope.run.workspace import reserve_slot
 
@@ -44,7 +45,10 @@ SlotName = Literal["Primary", "Verify"]
 
 
 class ProgramSession:
-    """One model on one device. One thread owns it; two sessions of one process do not see each other."""
+    """One model on one device. One thread owns it; two sessions of one process do not see each other.
+
+    ``traffic`` watches its mixtures of experts.
+    """
 
     def __init__(
         self, model: Model, plan: Plan, device: Device, options: SessionOptions | None = None
@@ -58,6 +62,7 @@ class ProgramSession:
         )
         memo = BranchMemo(self._runner.memory) if options.memoise_branches else None
         self._state = new_state(VariantCache(self._options.kernel_variants), memo)
+        self.traffic = MixtureTraffic(self._runner, self._retire)
 
     # ---------------------------------------------------------------------------------- preparing
 
@@ -273,6 +278,10 @@ class ProgramSession:
         """The session's memory: governor, weight budget, what is claimed."""
         return Governance(self._runner)
 
+    def _retire(self, cause: str) -> None:
+        for slot in self._state.slots.values():
+            self.drop(slot, cause)
+
     @property
     def slot(self) -> GraphSlot:
         """The active slot, with its history."""
@@ -300,8 +309,7 @@ class ProgramSession:
 
     def close(self) -> None:
         """Drops the graphs, then gives back the session's own memory; bindings are their owners'."""
-        for slot in self._state.slots.values():
-            self.drop(slot, "the session was closed")
+        self._retire("the session was closed")
         if self._state.memo is not None:
             self._state.memo.close()
         self._runner.close()

@@ -54,7 +54,7 @@ class Engine:
         self._plan: Plan | None = None
         self._plan_info: PlanInfo | None = None
         self._generation: Generation | None = None
-        self._generation_of: tuple[Scenario, Sampling, str] | None = None
+        self._generation_of: tuple[Scenario, Sampling, str, bool] | None = None
         self._tokenizer: Tokenizer | None = None
         self._memory: ProcessMemoryManager | None = None
         self._tickets = 0
@@ -172,7 +172,7 @@ class Engine:
     def prefill(self, params: PrefillParams, listener: Listener) -> RunInfo:
         """Starts a generation; loads the weights unless the same plan is loaded already."""
         from vramscope.server.convert import scenario_of
-        from vramscope.server.generation import prompt_tokens, sampling_of
+        from vramscope.server.generation import prompt_tokens
 
         if self.model.contract is None:
             raise InputError(
@@ -187,7 +187,7 @@ class Engine:
             scenario = replace(scenario, prompt=len(tokens))
         plan = self._plan_for(scenario, params.device)
         listener.cancel()
-        generation = self._generation_for(plan, sampling_of(params.sampling), params.device, listener)
+        generation = self._generation_for(plan, params, listener)
         return generation.prefill(tokens, listener)
 
     def _require_weights(self) -> None:
@@ -205,16 +205,19 @@ class Engine:
             self._tokenizer = load_tokenizer(self.model.folder)
         return self._tokenizer
 
-    def _generation_for(self, plan: Plan, sampling: Sampling, device: str, listener: Listener) -> Generation:
-        from vramscope.server.generation import Generation
+    def _generation_for(self, plan: Plan, params: PrefillParams, listener: Listener) -> Generation:
+        from vramscope.server.generation import Generation, sampling_of
 
-        held, wanted = self._generation, (plan.scenario, sampling, device)
+        sampling, device, watch = sampling_of(params.sampling), params.device, params.watch_experts
+        held, wanted = self._generation, (plan.scenario, sampling, device, watch)
         if held is not None and self._generation_of == wanted:
             return held
         self._release()
         target, governor = self._device(device, plan.scenario)
         try:
-            generation = Generation(self.model, plan, sampling, self._load_tokenizer(), target, governor)
+            generation = Generation(
+                self.model, plan, sampling, self._load_tokenizer(), target, governor, watch_experts=watch
+            )
             generation.load(listener)
         except BaseException:
             target.close()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vramscope.messages.running import CaptureInfo, PrefillParams, RunInfo, SamplingInfo, VerifyInfo
     from vramscope.plan.types import Plan
     from vramscope.run.events import CancelCheck, Event
+    from vramscope.run.traffic import TrafficPhase
 
 
 def sampling_of(info: SamplingInfo) -> Sampling:
@@ -72,8 +73,14 @@ class Generation:
         tokenizer: Tokenizer | None,
         device: Device | None = None,
         governor: MemoryGovernor | None = None,
+        *,
+        watch_experts: bool = False,
     ) -> None:
-        """Makes the decoder, on the host where no device is given; nothing is loaded yet."""
+        """Makes the decoder, on the host where no device is given; nothing is loaded yet.
+
+        Raises:
+            InvalidRequestError: experts are to be watched and there are none.
+        """
         self.plan = plan
         self.sampling = sampling
         self._tokenizer = tokenizer
@@ -81,6 +88,7 @@ class Generation:
         self._decoder = Decoder(
             model, plan, device=device, events=self._tell, sampling=sampling, governor=governor
         )
+        self._experts = self._decoder.traffic.observe("the run") if watch_experts else None
         self._stream: TextStream | None = None
         self._finished = ""
         self._produced = 0
@@ -91,13 +99,20 @@ class Generation:
     def load(self, listener: Listener) -> None:
         """Reserves memory and loads the weights."""
         self._listener = listener
+        self._enter("Load")
         self._decoder.load(listener.progress, self._watching(listener))
+
+    def _enter(self, phase: TrafficPhase) -> None:
+        if self._experts is not None:
+            self._experts.enter(phase)
 
     def prefill(self, tokens: list[int], listener: Listener) -> RunInfo:
         """Starts over with a prompt, the same for every sequence."""
         self._begin(listener)
+        self._enter("Prefill")
         prompts = [tokens] * self.plan.scenario.batch
         result = self._decoder.prefill(prompts, self._watching(listener))
+        self._enter("Warmup")
         return self._ended([self._said(result)])
 
     def _begin(self, listener: Listener) -> None:
@@ -120,6 +135,7 @@ class Generation:
 
     def _several(self, one: Callable[[CancelCheck], StepResult], count: int, listener: Listener) -> RunInfo:
         self._listener = listener
+        self._enter("Decode")
         said: list[TokenInfo] = []
         while len(said) < count and not self._finished:
             listener.cancel()
@@ -130,6 +146,7 @@ class Generation:
     def capture(self, listener: Listener) -> CaptureInfo:
         """Captures the decode step, which is itself a step; a cold session takes an eager one before."""
         self._listener = listener
+        self._enter("Warmup")
         if self._finished:
             raise NeverCapturedError(
                 "capture", f"generation ended: {self._finished}", "Prefill a prompt and capture then"
@@ -186,7 +203,10 @@ class Generation:
 
     def snapshot(self) -> SnapshotInfo:
         """Everything live; its number and time are the publisher's to give."""
-        return snapshot_info(self._decoder.snapshot(), finished=self._finished, sequence=0, seconds=0.0)
+        traffic = {} if self._experts is None else self._experts.so_far()
+        return snapshot_info(
+            self._decoder.snapshot(), traffic, finished=self._finished, sequence=0, seconds=0.0
+        )
 
     def _watching(self, listener: Listener) -> CancelCheck:
         """A cancel check that also offers a snapshot: loading and prefill are long."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from vramscope.messages.live import (
     CounterInfo,
     EventInfo,
+    ExpertTraffic,
     LeaseInfo,
     PhasePeak,
     SlotInfo,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from vramscope.run.capture import CaptureReport
     from vramscope.run.events import Event
     from vramscope.run.memory_state import Streaming
+    from vramscope.run.traffic import Traffic, TrafficPhase
 
 
 def event_info(event: Event, sequence: int, seconds: float) -> EventInfo:
@@ -42,7 +44,14 @@ def event_info(event: Event, sequence: int, seconds: float) -> EventInfo:
     )
 
 
-def snapshot_info(snapshot: DecodeSnapshot, *, finished: str, sequence: int, seconds: float) -> SnapshotInfo:
+def snapshot_info(
+    snapshot: DecodeSnapshot,
+    traffic: Mapping[TrafficPhase, Traffic],
+    *,
+    finished: str,
+    sequence: int,
+    seconds: float,
+) -> SnapshotInfo:
     """Everything live about a decode session."""
     held = _measurable(snapshot.components)
     return SnapshotInfo(
@@ -71,6 +80,19 @@ def snapshot_info(snapshot: DecodeSnapshot, *, finished: str, sequence: int, sec
         left=snapshot.memory.left,
         phase_peaks=[PhasePeak(phase=name, bytes=size) for name, size in snapshot.memory.peaks.items()],
         streaming=streaming_info(snapshot.memory.streaming),
+        experts=[_expert_traffic(phase, item) for phase, item in traffic.items()],
+    )
+
+
+def _expert_traffic(phase: str, traffic: Traffic) -> ExpertTraffic:
+    return ExpertTraffic(
+        phase=phase,
+        uploaded=traffic.uploaded,
+        committed=traffic.committed,
+        logical=traffic.logical,
+        unique=traffic.unique,
+        page_ins=traffic.page_ins,
+        physical=traffic.physical,
     )
 
 

@@ -155,7 +155,6 @@ def _dense(call: Call, index: int) -> Projection | None:
 
 def _mixture(call: Call, projections: list[Projection | None]) -> None:
     source = call.array(0)
-    roles = _ROLES[call.node.operator]
     gate = gate_of(call.node, separate=projections[2] is not None)
     _check(call, gate, projections)
     out = call.output(0, source.shape, source.dtype)
@@ -170,13 +169,7 @@ def _mixture(call: Call, projections: list[Projection | None]) -> None:
     half = source.dtype != np.float32
     total: Values = region("sum", flat.shape) if half else out.reshape(flat.shape)
     total[...] = 0
-    weights = call.optional(roles.router_weights) if roles.router_weights >= 0 else None
-    chosen, shares = route(
-        call.array(1).astype(np.float32),
-        weights,
-        call.node.integer("k", 1),
-        normalize=call.node.integer("normalize_routing_weights", 0) == 1,
-    )
+    chosen, shares = _routed(call)
     for expert in np.unique(chosen).tolist():
         rows, places = np.nonzero(chosen == expert)
         tokens = region("tokens", (rows.size, flat.shape[1]))
@@ -189,6 +182,29 @@ def _mixture(call: Call, projections: list[Projection | None]) -> None:
         total[rows] = tokens
     if half:
         np.copyto(out.reshape(flat.shape), total, casting="unsafe")
+
+
+def _routed(call: Call) -> tuple[Values, Values]:
+    """Experts and their weights, both [rows, k]."""
+    place = _ROLES[call.node.operator].router_weights
+    return route(
+        call.array(1).astype(np.float32),
+        call.optional(place) if place >= 0 else None,
+        call.node.integer("k", 1),
+        normalize=call.node.integer("normalize_routing_weights", 0) == 1,
+    )
+
+
+def chosen_experts(call: Call) -> Values:
+    """The experts of every row, [rows, k], as the kernel routes them."""
+    return _routed(call)[0]
+
+
+def expert_inputs(operator: str) -> tuple[int, ...]:
+    """Inputs whose first axis counts experts: weights, biases, scales, zero points."""
+    roles = _ROLES[operator]
+    groups = (roles.weights, roles.biases, roles.scales, roles.zeros)
+    return tuple(place for group in groups for place in group if place >= 0)
 
 
 def _expert(
@@ -250,6 +266,9 @@ def _check(call: Call, gate: Gate, projections: list[Projection | None]) -> None
 def _spec(domain: str, name: str, kernel: Callable[[Call], None]) -> OpSpec:
     return OpSpec(domain, name, kernel, workspace=mixture_workspace)
 
+
+MIXTURES = frozenset((("com.microsoft", "MoE"), ("com.microsoft", "QMoE"), ("pkg.nxrt", "BlockQuantizedMoE")))
+"""Domain and name of every mixture of experts."""
 
 SPECS: tuple[OpSpec, ...] = (
     _spec("com.microsoft", "MoE", moe),

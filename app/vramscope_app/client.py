@@ -19,7 +19,7 @@ SERVE = ("-m", "vramscope", "serve")
 KILL_MILLISECONDS = 1000
 IMMEDIATE = frozenset({"cancel", "snapshot"})
 """Methods that the server answers at once, whatever else runs."""
-QUIET = frozenset({"headroom", "node"})
+QUIET = frozenset({"headroom", "node", "slots"})
 """Methods that nobody waits for: any other request cancels them."""
 
 

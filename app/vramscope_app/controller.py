@@ -20,7 +20,7 @@ from vramscope_app.rows.headroom import other_batches
 from vramscope_app.rows.history import History, record, redo, undo
 from vramscope_app.rows.nodes import NodeTable, join_chunks
 from vramscope_app.rows.scenario import wished
-from vramscope_app.state import EMPTY_RUN, AppState, Busy, Engine
+from vramscope_app.state import EMPTY_RUN, NO_SLOTS, AppState, Busy, Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +36,8 @@ REPLAN_MILLISECONDS = 25
 KEPT_FAILURES = 20
 TABLES = {"nodes": "nodes", "arena": "arenas"}
 """Kinds of tables and the fields of the state that hold them, by phase."""
+RUNNING = frozenset({"prefill", "step", "capture", "replay", "verify", "reset"})
+"""Requests after which the slots are asked for."""
 RESTARTING = frozenset({"prefill", "run_model", "reset"})
 """Requests that start a new run."""
 
@@ -169,7 +171,7 @@ class Controller(QObject):
         """Whatever is computed for a chart makes room for what the user waits for."""
         for call in self.client.calls:
             if call.method in QUIET:
-                self._curves_of = 0
+                self._curves_of = 0 if call.method == "headroom" else self._curves_of
                 self.client.cancel(call.id)
 
     def prefill(self, prompt: str, *, chat: bool, sampling: SamplingInfo) -> None:
@@ -253,6 +255,8 @@ class Controller(QObject):
         if reply.call.method not in IMMEDIATE | QUIET:
             changes["notice"] = None
         self._set(busy=self._busy_now(), **changes)
+        if reply.call.method in RUNNING:
+            self.client.call("slots")
         if reply.call.method == "open" or (reply.call.method == "plan" and self._plan_again):
             self._send_plan()
 
@@ -276,6 +280,7 @@ class Controller(QObject):
             "run": EMPTY_RUN,
             "capture": None,
             "verify": None,
+            "slots": NO_SLOTS,
             "outputs": None,
             "live": EMPTY_SNAPSHOT,
             "failures": (),
@@ -326,6 +331,9 @@ class Controller(QObject):
 
     def _take_verify(self, reply: Reply) -> dict[str, Any]:
         return {"verify": reply.result, "run": reply.result.run}
+
+    def _take_slots(self, reply: Reply) -> dict[str, Any]:
+        return {"slots": reply.result}
 
     def _take_run_model(self, reply: Reply) -> dict[str, Any]:
         return {"outputs": reply.result}

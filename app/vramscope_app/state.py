@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from vramscope.messages.live import EMPTY_SNAPSHOT, SnapshotInfo
 from vramscope.messages.planning import ScenarioInfo
 from vramscope.messages.running import RunInfo
+from vramscope.messages.slots import SlotsInfo
 from vramscope_app.rows.devices import obstacle
 from vramscope_app.rows.history import History
 
@@ -35,6 +36,7 @@ EMPTY_RUN = RunInfo(
     tokens_per_second_replay=None,
     finished="",
 )
+NO_SLOTS = SlotsInfo()
 TITLES = {
     "hello": "starting the engine",
     "open": "opening the model",
@@ -101,6 +103,8 @@ class AppState:
     run: RunInfo = EMPTY_RUN
     capture: CaptureInfo | None = None
     verify: VerifyInfo | None = None
+    slots: SlotsInfo = NO_SLOTS
+    """Graph slots and memory slots as they were after the last request that ran the model."""
     outputs: RunModelInfo | None = None
     live: SnapshotInfo = EMPTY_SNAPSHOT
     busy: Busy | None = None

@@ -14,6 +14,7 @@ from vramscope_app.menus import build_menus, build_toolbar, fill_recent, fill_sa
 from vramscope_app.panels.arena import ArenaPanel
 from vramscope_app.panels.busy import BusyIndicator
 from vramscope_app.panels.capture import CapturePanel
+from vramscope_app.panels.counters import CounterPanel
 from vramscope_app.panels.events import EventPanel
 from vramscope_app.panels.flow import Scrolled
 from vramscope_app.panels.headroom import HeadroomPanel
@@ -32,11 +33,9 @@ from vramscope_app.rows.scenario import apply_change
 from vramscope_app.rows.status import engine_text, model_text, window_title
 from vramscope_app.rows.tables import (
     AXIS_HEADINGS,
-    COUNTER_HEADINGS,
     MAXIMUM_COLUMN,
     PROBLEM_HEADINGS,
     axis_rows,
-    counter_rows,
     problem_rows,
 )
 from vramscope_app.state import AppState
@@ -75,7 +74,7 @@ class MainWindow(CommandWindow):
         self.live, self.events = LivePanel(look), EventPanel(look)
         self.axes = TablePanel("axes", "Bounded axes", AXIS_HEADINGS, look, detail=True)
         self.problems = TablePanel("problems", "Problems", PROBLEM_HEADINGS, look, detail=True)
-        self.counters = TablePanel("counters", "Allocations", COUNTER_HEADINGS, look)
+        self.counters = CounterPanel(look)
         self.capture_panel, self.log = CapturePanel(look), LogPanel()
         self.headroom, self.arena = HeadroomPanel(look), ArenaPanel(look)
         self.inspector = InspectorPanel(look)
@@ -200,8 +199,7 @@ class MainWindow(CommandWindow):
             self._show_nodes(new)
         if (new.plan, new.model, new.failures) != (old.plan, old.model, old.failures):
             self._show_problems(new)
-        if new.capture is not old.capture:
-            self.capture_panel.set_capture(new.capture)
+        self._show_capture(old, new)
         if new.live is not old.live:
             self._news()
         else:
@@ -220,6 +218,15 @@ class MainWindow(CommandWindow):
             self.headroom.set_curves(new.headroom)
         if new.plan is not old.plan or (old.busy is not None and new.busy is None):
             self.headroom.ask_soon()
+
+    def _show_capture(self, old: AppState, new: AppState) -> None:
+        if new.capture is not old.capture:
+            self.capture_panel.set_capture(new.capture)
+        if new.verify is not old.verify:
+            self.capture_panel.set_verify(new.verify)
+        if new.slots is not old.slots:
+            self.capture_panel.set_details(new.slots)
+            self.counters.set_history(new.slots.memory)
 
     def _inspect(self) -> None:
         """Asks for the chosen node, unless nobody sees it."""
@@ -290,7 +297,7 @@ class MainWindow(CommandWindow):
         self.run_panel.refresh()
         self.events.refresh()
         self.run_panel.set_state(state)
-        self.counters.set_rows(counter_rows(state.live.counters))
+        self.counters.set_counters(state.live.counters)
         self.capture_panel.set_slots(state.live.slots)
 
     def _clear(self) -> None:

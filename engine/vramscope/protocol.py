@@ -27,6 +27,7 @@ from vramscope.messages.running import (
     RunModelParams,
     VerifyInfo,
 )
+from vramscope.messages.slots import SlotsInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,6 +93,7 @@ METHODS: dict[str, tuple[type[msgspec.Struct], type[msgspec.Struct]]] = {
     "replay": (CountParams, RunInfo),
     "verify": (CountParams, VerifyInfo),
     "reset": (Empty, RunInfo),
+    "slots": (Empty, SlotsInfo),
     "run_model": (RunModelParams, RunModelInfo),
     "snapshot": (Empty, SnapshotInfo),
     "export": (ExportParams, Empty),

@@ -1,105 +1,188 @@
-"""What a capture held: segments drawn in order, declines with their reasons, the graph slots."""
+"""The capture dock: segments, what a capture needs, and pages: declines, slots, signature, verification."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QBrush, QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QLabel, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QSplitter, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
+from vramscope.messages.slots import SlotsInfo
+from vramscope_app.panels.strip import SegmentStrip, StripLegend
 from vramscope_app.panels.table import TablePanel
-from vramscope_app.rows.run import capture_text
-from vramscope_app.rows.tables import DECLINE_HEADINGS, SLOT_HEADINGS, decline_rows, slot_rows
+from vramscope_app.rows.run import capture_text, verify_text
+from vramscope_app.rows.segments import stretches
+from vramscope_app.rows.slots import (
+    LOST_HEADINGS,
+    PRECONDITION_HEADINGS,
+    SIGNATURE_HEADINGS,
+    SLOT_HEADINGS,
+    VERIFY_HEADINGS,
+    changed_columns,
+    lost_rows,
+    precondition_rows,
+    precondition_words,
+    signature_rows,
+    signature_words,
+    slot_rows,
+    verify_rows,
+)
+from vramscope_app.rows.tables import DECLINE_HEADINGS, decline_rows
 
 if TYPE_CHECKING:
     from vramscope.messages.live import SlotInfo
-    from vramscope.messages.running import CaptureInfo, SegmentInfo
+    from vramscope.messages.running import CaptureInfo, VerifyInfo
     from vramscope_app.look import Look
 
-STRIP_HEIGHT = 16
-
-
-class SegmentStrip(QWidget):
-    """The program's steps from left to right: captured ones filled, seams hatched."""
-
-    def __init__(self, look: Look) -> None:
-        super().__init__()
-        self._look = look
-        self._segments: list[SegmentInfo] = []
-        self.setObjectName("segments")
-        self.setAccessibleName("Segments of the captured program")
-
-    def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name
-        """As wide as there is room."""
-        return QSize(300, STRIP_HEIGHT)
-
-    def set_segments(self, segments: list[SegmentInfo]) -> None:
-        """Shows other segments."""
-        self._segments = segments
-        words = ("captured" if item.captured else "eager" for item in segments)
-        spans = (f"steps {item.start} to {item.end - 1}" for item in segments)
-        self.setToolTip("\n".join(f"{span}: {word}" for span, word in zip(spans, words, strict=True)))
-        self.setAccessibleDescription(self.toolTip())
-        self.setVisible(bool(segments))
-        self.update()
-
-    def set_look(self, look: Look) -> None:
-        """Draws in another theme."""
-        self._look = look
-        self.update()
-
-    def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
-        """Paints the segments."""
-        painter = QPainter(self)
-        end = max((item.end for item in self._segments), default=1)
-        scale = self.width() / end
-        for item in self._segments:
-            area = QRectF(item.start * scale, 0, max((item.end - item.start) * scale - 1, 1.5), self.height())
-            theme = self._look.theme
-            style = Qt.BrushStyle.SolidPattern if item.captured else Qt.BrushStyle.BDiagPattern
-            painter.fillRect(area, QBrush(QColor(theme.good if item.captured else theme.warning), style))
-        painter.end()
+NOTHING = "Nothing was captured yet"
+PAGES = ("Declines", "Graph slots", "Lost graphs", "Signature", "Verify")
 
 
 class CapturePanel(QWidget):
-    """The last capture."""
+    """The last capture, both graph slots, and the last verification."""
 
     jump = Signal(str)
 
     def __init__(self, look: Look) -> None:
         super().__init__()
-        self._words = QLabel("Nothing was captured yet")
-        self._words.setObjectName("capture_words")
-        self.strip = SegmentStrip(look)
-        self.strip.setVisible(False)
+        self._slots = SlotsInfo()
+        self._live: list[SlotInfo] = []
+        self._words, self._needs = QLabel(NOTHING), QLabel(precondition_words([]))
+        self.strip, self._legend = SegmentStrip(look), StripLegend(look)
+        self.needs = TablePanel("preconditions", "Preconditions of a capture", PRECONDITION_HEADINGS, look)
         self.declines = TablePanel("declines", "Declines", DECLINE_HEADINGS, look, detail=True)
         self.slots = TablePanel("slots", "Graph slots", SLOT_HEADINGS, look)
-        split = QSplitter(Qt.Orientation.Horizontal)
-        split.addWidget(self.declines)
-        split.addWidget(self.slots)
-        split.setSizes([680, 300])
+        self.lost = TablePanel("lost", "Graphs that died", LOST_HEADINGS, look)
+        self.signature = TablePanel("signature", "Signature of the graph", SIGNATURE_HEADINGS, look)
+        self.verified = TablePanel("verified", "Replay beside eager", VERIFY_HEADINGS, look)
+        self.signature_words, self.verify_words = QLabel(signature_words(None)), QLabel()
+        self.pages, self._stack = QTabBar(), QStackedWidget()
+        self._build()
+        self.set_verify(None)
+        self.strip.jump.connect(self.jump)
+        self.declines.jump.connect(self.jump)
+        self.pages.currentChanged.connect(self._stack.setCurrentIndex)
+
+    def _build(self) -> None:
+        self._words.setObjectName("capture_words")
+        self.strip.setVisible(False)
+        head = QHBoxLayout()
+        head.setContentsMargins(6, 0, 6, 0)
+        head.addWidget(self._words)
+        head.addWidget(self._legend, 1)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 4, 0, 0)
         layout.setSpacing(4)
-        self._words.setContentsMargins(6, 0, 6, 0)
-        layout.addWidget(self._words)
+        layout.addLayout(head)
         layout.addWidget(self.strip)
+        split = QSplitter(Qt.Orientation.Horizontal)
+        split.addWidget(_below(self._needs, self.needs))
+        split.addWidget(self._page_box())
+        split.setStretchFactor(0, 2)
+        split.setStretchFactor(1, 3)
+        split.setSizes([400, 620])
         layout.addWidget(split, 1)
-        self.declines.jump.connect(self.jump)
+
+    def _page_box(self) -> QWidget:
+        self.pages.setObjectName("capture_pages")
+        self.pages.setAccessibleName("Pages of the capture panel")
+        self.pages.setDrawBase(False)
+        self.pages.setExpanding(False)
+        contents = (
+            self.declines,
+            self.slots,
+            self.lost,
+            _below(self.signature_words, self.signature),
+            _below(self.verify_words, self.verified),
+        )
+        for title, content in zip(PAGES, contents, strict=True):
+            self.pages.addTab(title)
+            self._stack.addWidget(content)
+        box = QWidget()
+        layout = QVBoxLayout(box)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self.pages)
+        layout.addWidget(self._stack, 1)
+        return box
+
+    def show_page(self, title: str) -> None:
+        """Brings a page to the front."""
+        self.pages.setCurrentIndex(PAGES.index(title))
 
     def set_capture(self, capture: CaptureInfo | None) -> None:
         """Shows another capture."""
-        self._words.setText(capture_text(capture) if capture is not None else "Nothing was captured yet")
-        self.strip.set_segments(capture.segments if capture is not None else [])
-        self.declines.set_rows(decline_rows(capture.declines) if capture is not None else [])
+        self._words.setText(capture_text(capture) if capture is not None else NOTHING)
+        parts = stretches(capture) if capture is not None else []
+        self.strip.set_parts(parts)
+        self._legend.set_parts(parts)
+        declines = capture.declines if capture is not None else []
+        self.declines.set_rows(decline_rows(declines))
+        self._title("Declines", f"Declines ({len(declines):,})" if declines else "Declines")
+        if capture is not None:
+            self.show_page("Declines" if declines else "Graph slots")
+
+    def set_verify(self, verify: VerifyInfo | None) -> None:
+        """Shows another verification."""
+        text = "Verify ×N replays steps, computes them eagerly too, and compares them here"
+        self.verify_words.setText(text if verify is None else verify_text(verify))
+        self.verified.set_rows(verify_rows(verify))
+        self._title("Verify", "Verify" if verify is None else f"Verify {'✓' if verify.equal else '✗'}")
+        if verify is not None:
+            self.show_page("Verify")
+            self._show_difference(verify)
+
+    def _show_difference(self, verify: VerifyInfo) -> None:
+        first = verify.first_difference
+        if first is not None and first < len(verify.compared):
+            self.verified.view.scrollTo(self.verified.model.index(first, 0))
 
     def set_slots(self, slots: list[SlotInfo]) -> None:
-        """Shows the graph slots."""
-        self.slots.set_rows(slot_rows(slots))
+        """Shows the live counts of the graph slots."""
+        if slots != self._live:
+            self._live = slots
+            self.slots.set_rows(slot_rows(slots, self._slots.graphs))
+
+    def set_details(self, slots: SlotsInfo) -> None:
+        """Shows the slots in full: preconditions, signature, lost graphs."""
+        self._slots = slots
+        self._needs.setText(precondition_words(slots.preconditions))
+        self.needs.set_rows(precondition_rows(slots.preconditions))
+        self.slots.set_rows(slot_rows(self._live, slots.graphs))
+        lost = lost_rows(slots.graphs)
+        self.lost.set_rows(lost)
+        self._title("Lost graphs", f"Lost graphs ({len(lost):,})" if lost else "Lost graphs")
+        graph = next(iter(slots.graphs), None)
+        self.signature_words.setText(signature_words(graph))
+        self.signature_words.setToolTip(self.signature_words.text())
+        self.signature.set_rows(signature_rows(slots, graph) if graph is not None else [])
+        self._widen(changed_columns(graph))
+
+    def _widen(self, columns: list[int]) -> None:
+        """Room for old and new where a field differs."""
+        for column in columns:
+            self.signature.view.resizeColumnToContents(column)
+
+    def _title(self, page: str, text: str) -> None:
+        self.pages.setTabText(PAGES.index(page), text)
 
     def set_look(self, look: Look) -> None:
         """Draws in another theme."""
-        self.strip.set_look(look)
-        self.declines.set_look(look)
-        self.slots.set_look(look)
+        for part in (self.strip, self._legend, self.needs, self.declines, self.slots, self.lost):
+            part.set_look(look)
+        for table in (self.signature, self.verified):
+            table.set_look(look)
+
+
+def _below(words: QLabel, table: TablePanel) -> QWidget:
+    """A table with a line of words above it."""
+    words.setProperty("role", "muted")
+    words.setContentsMargins(6, 4, 6, 4)
+    words.setMinimumWidth(40)
+    box = QWidget()
+    layout = QVBoxLayout(box)
+    layout.setContentsMargins(0, 0, 0, 0)
+    layout.setSpacing(0)
+    layout.addWidget(words)
+    layout.addWidget(table, 1)
+    return box

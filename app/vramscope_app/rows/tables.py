@@ -1,4 +1,4 @@
-"""Rows of the axis, counter, problem, decline, slot and output tables."""
+"""Rows of the axis, counter, problem, decline and output tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vramscope_app.rows.cells import Cell, Heading, Row, bytes_cell, count_cell
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from vramscope.messages.live import CounterInfo, SlotInfo
+    from vramscope.messages.live import CounterInfo
     from vramscope.messages.model import ModelInfo
     from vramscope.messages.planning import AxisInfo, PlanInfo
     from vramscope.messages.running import DeclineInfo, OutputInfo, RunModelInfo
@@ -48,14 +48,6 @@ DECLINE_HEADINGS = (
     Heading("What to do", 40),
     Heading("Operator", 20),
     Heading("Seam", 28, "Why the node stands between two graphs"),
-)
-SLOT_HEADINGS = (
-    Heading("Graph slot", 10),
-    Heading("State", 12),
-    Heading("Segments", 8, right=True),
-    Heading("Replays", 8, right=True),
-    Heading("Invalidated", 10, right=True),
-    Heading("Last cause", 50),
 )
 OUTPUT_HEADINGS = (
     Heading("Output", 12),
@@ -175,24 +167,6 @@ def decline_rows(declines: Sequence[DeclineInfo]) -> list[Row]:
         for item in declines
     ]
     return _numbered(rows)
-
-
-def slot_rows(slots: Sequence[SlotInfo]) -> list[Row]:
-    """One row a graph slot."""
-    return [
-        Row(
-            slot.name,
-            (
-                Cell(slot.name),
-                Cell(slot.state),
-                count_cell(slot.segments),
-                count_cell(slot.replays),
-                count_cell(slot.invalidations),
-                Cell(slot.last_cause, slot.last_cause, "warning" if slot.last_cause else ""),
-            ),
-        )
-        for slot in slots
-    ]
 
 
 def output_rows(run: RunModelInfo | None) -> list[Row]:

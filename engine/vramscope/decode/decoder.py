@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vramscope.decode.cache import allocate_cache, grow_cache, kv_buffer_bytes
+from vramscope.decode.inspection import SlotsView, inspect
 from vramscope.decode.prompts import check_prompts
 from vramscope.decode.sampling import Sampler
 from vramscope.decode.session_state import RunState, SavedState, StepKind
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from vramscope.graph.model import Array, Model
     from vramscope.run.bindings import Binding
     from vramscope.run.capture import CaptureReport
+    from vramscope.run.signature import Difference
 
 
 class Decoder:
@@ -245,7 +247,7 @@ class Decoder:
         bindings, program = self._stepper.decode(self._run.position, self._run.capacity)
         changed = () if bindings is self._captured else self._slot.check(bindings)
         if changed:
-            self._invalidate(tuple(str(item.error()) for item in changed))
+            self._invalidate(changed)
             raise changed[0].error()
         self._slot.replay(self._runner, program, self._worker.work(bindings))
         self._moved(bindings)
@@ -376,10 +378,12 @@ class Decoder:
         )
         if self._slot.graph is not None:
             bindings, _ = self._stepper.decode(self._run.position, self._run.capacity)
-            self._invalidate(tuple(str(item.error()) for item in self._slot.check(bindings)))
+            self._invalidate(self._slot.check(bindings))
 
-    def _invalidate(self, causes: tuple[str, ...]) -> None:
-        self._slot.reset("; ".join(causes))
+    def _invalidate(self, changed: tuple[Difference, ...]) -> None:
+        causes = [str(item.error()) for item in changed] or ["the KV cache was replaced"]
+        more = f"; and {len(causes) - 1:,} more differences" if len(causes) > 1 else ""
+        self._slot.reset(causes[0] + more, next(iter(changed), None), self._run.position, changed)
         self._state = DecodeState.WARM_UP
         for cause in causes:
             self._runner.say(EventKind.INVALIDATE, self._slot.name, cause, step=self._run.position)
@@ -391,6 +395,10 @@ class Decoder:
             )
         text = f"{report.captured_segments} captured segments of {len(report.segments)}"
         self._runner.say(EventKind.CAPTURE, self._slot.name, text, step=self._run.position)
+
+    def inspect(self) -> SlotsView:
+        """Both graph slots in full, what a capture asks for, and what became of the memory slots."""
+        return inspect(self._runner, self._run, self._state, self._stepper, (self._slot, self._verify))
 
     def snapshot(self) -> DecodeSnapshot:
         """Everything live, as frozen data."""

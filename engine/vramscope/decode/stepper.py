@@ -34,6 +34,11 @@ class Stepper:
         self.moving = not self._contract.pads_mask or any(pair.form.moving for pair in self._contract.kv)
         self._kept: tuple[tuple[int, int], Bound] | None = None
 
+    @property
+    def kept(self) -> Bound | None:
+        """The decode step that is bound now; None before the first one and after a buffer moved."""
+        return None if self._kept is None else self._kept[1]
+
     def forget(self) -> None:
         """A buffer moved: the next decode step is bound anew."""
         self._kept = None

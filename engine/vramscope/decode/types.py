@@ -60,6 +60,17 @@ class VerifyReport:
     equal: bool
     first_difference: int | None
     largest_logit_difference: float
+    rows: tuple[VerifyRow, ...] = ()
+    """Step by step."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyRow:
+    """One step: the tokens of every sequence both ways, and the largest difference of their logits."""
+
+    replayed: tuple[int, ...]
+    eager: tuple[int, ...]
+    logit_difference: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vramscope.decode.types import StepResult, VerifyReport
+from vramscope.decode.types import StepResult, VerifyReport, VerifyRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,12 +25,13 @@ def verify(decoder: Decoder, count: int, cancel: CancelCheck) -> VerifyReport:
     replayed = _collect(decoder, count, lambda: decoder.replay(cancel))
     decoder.restore(saved)
     eager = _collect(decoder, count, lambda: decoder.step(cancel))
-    largest, first = 0.0, None
-    for number, (one, two) in enumerate(zip(replayed, eager, strict=True)):
-        largest = max(largest, float(np.max(np.abs(np.subtract(one[1], two[1])))))
-        if first is None and one[0] != two[0]:
-            first = number
-    return VerifyReport(count, first is None and largest == 0.0, first, largest)
+    rows = tuple(
+        VerifyRow(one[0], two[0], float(np.max(np.abs(np.subtract(one[1], two[1])))))
+        for one, two in zip(replayed, eager, strict=True)
+    )
+    largest = max((row.logit_difference for row in rows), default=0.0)
+    first = next((number for number, row in enumerate(rows) if row.replayed != row.eager), None)
+    return VerifyReport(count, first is None and largest == 0.0, first, largest, rows)
 
 
 def _collect(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from vramscope.devices.governor_types import checked_bytes
+from vramscope.devices.site_history import SiteHistory
 from vramscope.errors import LedgerSealedError, OutOfBudgetError, VramscopeError
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ class Ledger:
         self._open: dict[int, Lease] = {}
         self._next = 1
         self._sealed_for = ""
+        self.history = SiteHistory()
+        """What became of every site's bytes."""
 
     @property
     def budget(self) -> int | None:
@@ -156,6 +159,7 @@ class Ledger:
         self.require_unsealed(site, size)
         available = self.available
         if available is not None and size > available:
+            self.history.refused(site, size, self._phase)
             raise OutOfBudgetError(
                 what=f"{size:,} bytes for {site}",
                 why=f"{available:,} of the budget of {self._budget:,} bytes are left",
@@ -169,6 +173,7 @@ class Ledger:
         for counts, key in self._rows(lease):
             counts[key] = counts.get(key, Counters()).plus(size)
         self._note_peak()
+        self.history.taken(site, size, self._phase)
         return lease
 
     def require_unsealed(self, site: Site, size: int) -> None:
@@ -203,6 +208,7 @@ class Ledger:
         self._total = self._total.minus(lease.size)
         for counts, key in self._rows(lease):
             counts[key] = counts[key].minus(lease.size)
+        self.history.given(lease.site, lease.size, self._phase)
 
     def _issue(self, lease: Lease) -> Lease:
         self._next += 1

@@ -66,12 +66,22 @@ class DeclineInfo(msgspec.Struct, frozen=True, kw_only=True):
     step: int
 
 
+class SeamSpan(msgspec.Struct, frozen=True, kw_only=True):
+    """Steps ``[start, end)`` of a seam that are eager for the same kind of reason."""
+
+    start: int
+    end: int
+    reason: str
+
+
 class SegmentInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Steps ``[start, end)`` of the program: captured, or run eagerly as a seam."""
 
     start: int
     end: int
     captured: bool
+    seams: list[SeamSpan] = []
+    """Of a seam why its steps are eager; empty where the whole graph was declined."""
 
 
 class CaptureInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +95,17 @@ class CaptureInfo(msgspec.Struct, frozen=True, kw_only=True):
     run: RunInfo
 
 
+class VerifyStep(msgspec.Struct, frozen=True, kw_only=True):
+    """One step by replay and eagerly: sequence 0's token, its text, and whether every sequence agrees."""
+
+    replayed: int
+    eager: int
+    replayed_text: str
+    eager_text: str
+    equal: bool
+    logit_difference: float
+
+
 class VerifyInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Replay beside eager: equal tokens or where they first differ, and the largest logit difference."""
 
@@ -93,6 +114,8 @@ class VerifyInfo(msgspec.Struct, frozen=True, kw_only=True):
     first_difference: int | None
     largest_logit_difference: float
     run: RunInfo
+    compared: list[VerifyStep] = []
+    """Step by step; at most the first 1,000."""
 
 
 class InputFile(msgspec.Struct, frozen=True, kw_only=True):

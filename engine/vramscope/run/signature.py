@@ -102,10 +102,13 @@ def differences(
         for field in fields(BindingSignature):
             before, after = getattr(old, field.name), getattr(new, field.name)
             if before != after and not (free and field.name in LENGTH_FIELDS):
-                yield Difference(old.input_name or old.output_name, field.name, _text(before), _text(after))
+                yield Difference(
+                    old.input_name or old.output_name, field.name, field_text(before), field_text(after)
+                )
 
 
-def _text(value: object) -> str:
+def field_text(value: object) -> str:
+    """A field's value in words; addresses in hexadecimal."""
     return (
         f"0x{value:x}"
         if isinstance(value, int) and not isinstance(value, bool) and value > 2**20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from vramscope.run.graph import FinishEagerly
     from vramscope.run.launch import BoundProgram
     from vramscope.run.runner import Runner
-    from vramscope.run.signature import Difference
+    from vramscope.run.signature import BindingSignature, Difference
 
 KEPT_INVALIDATIONS = 64
 """How many invalidations a slot remembers."""
@@ -38,6 +39,10 @@ class Invalidation:
     field: str = ""
     old: str = ""
     new: str = ""
+    changed: tuple[Difference, ...] = dataclasses.field(default=(), compare=False)
+    """Every difference that was found, the one named above first."""
+    signature: tuple[BindingSignature, ...] = dataclasses.field(default=(), compare=False)
+    """What the dead graph had baked in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,14 +184,35 @@ class GraphSlot:
         self.replays += 1
         return moved
 
-    def reset(self, cause: str, difference: Difference | None = None, step: int = 0) -> bool:
-        """Drops the graph and records why; whether the store held one (semantics 1.19)."""
+    def reset(
+        self,
+        cause: str,
+        difference: Difference | None = None,
+        step: int = 0,
+        changed: tuple[Difference, ...] = (),
+    ) -> bool:
+        """Drops the graph and records why; whether the store held one (semantics 1.19).
+
+        Args:
+            cause: in words.
+            difference: the one to blame.
+            step: at which it died.
+            changed: every difference, where more than one was found.
+        """
         if self.graph is None or self.token is None:
             return False
-        held = self.store.retire(self.token, cause)
+        held, signature = self.store.retire(self.token, cause), self.graph.signature
         self.graph = self.token = None
-        binding = (difference.binding, difference.field, difference.old, difference.new) if difference else ()
-        record = Invalidation(step, self.name, cause, *binding)
+        record = Invalidation(step, self.name, cause, signature=signature)
+        if difference is not None:
+            record = replace(
+                record,
+                binding=difference.binding,
+                field=difference.field,
+                old=difference.old,
+                new=difference.new,
+                changed=changed or (difference,),
+            )
         self.invalidations += 1
         self.history = (*self.history, record)[-KEPT_INVALIDATIONS:]
         return held

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from vramscope.errors import InputError, ModelFileError, ScenarioError, VramscopeError
 from vramscope.messages.live import EMPTY_SNAPSHOT, Empty
 from vramscope.messages.running import OutputInfo, RunModelInfo
+from vramscope.messages.slots import SlotsInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -263,6 +264,10 @@ class Engine:
     def reset(self, _params: Empty, listener: Listener) -> RunInfo:
         """Back to before the prompt."""
         return self._running().reset(listener)
+
+    def slots(self, _params: Empty, _listener: Listener) -> SlotsInfo:
+        """Graph slots and memory slots in full; empty before there is a generation."""
+        return SlotsInfo() if self._generation is None else self._generation.slots()
 
     def run_model(self, params: RunModelParams, listener: Listener) -> RunModelInfo:
         """Runs a model that is no decoder on the arrays of files, or on seeded random ones."""

@@ -10,6 +10,7 @@ from vramscope.errors import InputError, NeverCapturedError
 from vramscope.messages.live import SnapshotInfo, TokenInfo
 from vramscope.server.listener import Listener
 from vramscope.server.live import capture_info, run_info, snapshot_info, verify_info
+from vramscope.server.slots import slots_info
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from vramscope.devices.governor_types import MemoryGovernor
     from vramscope.graph.model import Model
     from vramscope.messages.running import CaptureInfo, PrefillParams, RunInfo, SamplingInfo, VerifyInfo
+    from vramscope.messages.slots import SlotsInfo
     from vramscope.plan.types import Plan
     from vramscope.run.events import CancelCheck, Event
     from vramscope.run.traffic import TrafficPhase
@@ -166,7 +168,11 @@ class Generation:
             report = self._decoder.verify(count, listener.cancel)
         finally:
             self._decoder.restore(saved)
-        return verify_info(report, self._ended([]))
+        return verify_info(report, self._ended([]), self._piece)
+
+    def _piece(self, token: int) -> str:
+        """One token's text by itself; empty without a tokenizer."""
+        return self._tokenizer.decode([token]) if self._tokenizer else ""
 
     def reset(self, listener: Listener) -> RunInfo:
         """Back to before the prompt; memory and weights stay."""
@@ -200,6 +206,10 @@ class Generation:
             tokens=[token.tokens[0] for token in said],
             text="".join(token.text for token in said),
         )
+
+    def slots(self) -> SlotsInfo:
+        """Graph slots and memory slots in full."""
+        return slots_info(self._decoder.inspect())
 
     def snapshot(self) -> SnapshotInfo:
         """Everything live; its number and time are the publisher's to give."""

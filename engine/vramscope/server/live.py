@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
 from vramscope.messages.live import (
@@ -15,11 +16,20 @@ from vramscope.messages.live import (
     StreamingInfo,
 )
 from vramscope.messages.planning import BytesFigure, ComponentInfo
-from vramscope.messages.running import CaptureInfo, DeclineInfo, OutputInfo, RunInfo, SegmentInfo, VerifyInfo
+from vramscope.messages.running import (
+    CaptureInfo,
+    DeclineInfo,
+    OutputInfo,
+    RunInfo,
+    SeamSpan,
+    SegmentInfo,
+    VerifyInfo,
+    VerifyStep,
+)
 from vramscope.plan.types import ComponentName
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from vramscope.decode.types import DecodeSnapshot, SlotState, VerifyReport
     from vramscope.devices.ledger import Counters
@@ -28,6 +38,9 @@ if TYPE_CHECKING:
     from vramscope.run.events import Event
     from vramscope.run.memory_state import Streaming
     from vramscope.run.traffic import Traffic, TrafficPhase
+
+COMPARED = 1000
+"""Steps of a verification that are told one by one."""
 
 
 def event_info(event: Event, sequence: int, seconds: float) -> EventInfo:
@@ -175,9 +188,7 @@ def capture_info(report: CaptureReport, run: RunInfo) -> CaptureInfo:
     """What was captured, what was not and why."""
     return CaptureInfo(
         captured=report.captured,
-        segments=[
-            SegmentInfo(start=item.start, end=item.end, captured=item.captured) for item in report.segments
-        ],
+        segments=segment_infos(report),
         declines=[
             DeclineInfo(
                 node=item.node,
@@ -195,14 +206,54 @@ def capture_info(report: CaptureReport, run: RunInfo) -> CaptureInfo:
     )
 
 
-def verify_info(report: VerifyReport, run: RunInfo) -> VerifyInfo:
-    """Replay beside eager."""
+def segment_infos(report: CaptureReport) -> list[SegmentInfo]:
+    """The segments, each seam with its reasons.
+
+    The audit declines every step of a seam once and in order; where their numbers differ, a whole graph was
+    declined, and no step has a reason of its own.
+    """
+    reasons = [item.seam.value for item in report.declines if item.seam is not None]
+    eager = sum(item.end - item.start for item in report.segments if not item.captured)
+    told = iter(reasons if len(reasons) == eager else ())
+    return [
+        SegmentInfo(
+            start=item.start,
+            end=item.end,
+            captured=item.captured,
+            seams=[] if item.captured else _spans(item.start, list(islice(told, item.end - item.start))),
+        )
+        for item in report.segments
+    ]
+
+
+def _spans(start: int, reasons: Sequence[str]) -> list[SeamSpan]:
+    found = []
+    for reason, run in groupby(reasons):
+        end = start + len(list(run))
+        found.append(SeamSpan(start=start, end=end, reason=reason))
+        start = end
+    return found
+
+
+def verify_info(report: VerifyReport, run: RunInfo, piece: Callable[[int], str]) -> VerifyInfo:
+    """Replay beside eager; ``piece`` gives a token's text."""
     return VerifyInfo(
         equal=report.equal,
         steps=report.steps,
         first_difference=report.first_difference,
         largest_logit_difference=report.largest_logit_difference,
         run=run,
+        compared=[
+            VerifyStep(
+                replayed=row.replayed[0],
+                eager=row.eager[0],
+                replayed_text=piece(row.replayed[0]),
+                eager_text=piece(row.eager[0]),
+                equal=row.replayed == row.eager,
+                logit_difference=row.logit_difference,
+            )
+            for row in report.rows[:COMPARED]
+        ],
     )
 
 

@@ -45,6 +45,7 @@ HANDLERS: Mapping[str, Callable[[Engine, Any, Listener], msgspec.Struct]] = Mapp
         "replay": Engine.replay,
         "verify": Engine.verify,
         "reset": Engine.reset,
+        "slots": Engine.slots,
         "run_model": Engine.run_model,
         "export": Engine.export,
     }

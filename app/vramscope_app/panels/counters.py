@@ -1,0 +1,61 @@
+"""The allocations dock: counts by component, and beside them what became of the memory slots."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLabel, QSplitter, QVBoxLayout, QWidget
+
+from vramscope_app.panels.table import TablePanel
+from vramscope_app.rows.slots import MEMORY_HEADINGS, memory_rows, memory_words
+from vramscope_app.rows.tables import COUNTER_HEADINGS, counter_rows
+
+if TYPE_CHECKING:
+    from vramscope.messages.live import CounterInfo
+    from vramscope.messages.slots import SlotChangeInfo
+    from vramscope_app.look import Look
+
+
+class CounterPanel(QWidget):
+    """Two tables side by side."""
+
+    def __init__(self, look: Look) -> None:
+        super().__init__()
+        self._counters: list[CounterInfo] = []
+        self.table = TablePanel("counters", "Allocations", COUNTER_HEADINGS, look)
+        self.slots = TablePanel("memory_slots", "History of memory slots", MEMORY_HEADINGS, look)
+        self.words = QLabel(memory_words([]))
+        self.words.setProperty("role", "muted")
+        self.words.setContentsMargins(6, 4, 6, 4)
+        self.words.setMinimumWidth(40)
+        right = QWidget()
+        column = QVBoxLayout(right)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.words)
+        column.addWidget(self.slots, 1)
+        split = QSplitter(Qt.Orientation.Horizontal)
+        split.addWidget(self.table)
+        split.addWidget(right)
+        split.setSizes([520, 500])
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(split)
+
+    def set_counters(self, counters: list[CounterInfo]) -> None:
+        """Shows the newest counts."""
+        if counters != self._counters:
+            self._counters = counters
+            self.table.set_rows(counter_rows(counters))
+
+    def set_history(self, changes: list[SlotChangeInfo]) -> None:
+        """Shows what became of the memory slots."""
+        self.words.setText(memory_words(changes))
+        self.words.setToolTip(self.words.text())
+        self.slots.set_rows(memory_rows(changes))
+
+    def set_look(self, look: Look) -> None:
+        """Draws in another theme."""
+        self.table.set_look(look)
+        self.slots.set_look(look)

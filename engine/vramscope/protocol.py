@@ -18,6 +18,14 @@ from vramscope.messages.live import CancelInfo, CancelParams, Empty, Events, Pro
 from vramscope.messages.model import Hello, HelloParams, ModelInfo, OpenParams
 from vramscope.messages.node import NodeInfo, NodeParams
 from vramscope.messages.planning import ExportParams, PlanInfo, PlanParams
+from vramscope.messages.reporting import (
+    BaselineParams,
+    CompareInfo,
+    CompareParams,
+    ReportInfo,
+    ReportParams,
+    SideInfo,
+)
 from vramscope.messages.running import (
     CaptureInfo,
     CountParams,
@@ -97,6 +105,9 @@ METHODS: dict[str, tuple[type[msgspec.Struct], type[msgspec.Struct]]] = {
     "run_model": (RunModelParams, RunModelInfo),
     "snapshot": (Empty, SnapshotInfo),
     "export": (ExportParams, Empty),
+    "report": (ReportParams, ReportInfo),
+    "baseline": (BaselineParams, SideInfo),
+    "compare": (CompareParams, CompareInfo),
     "cancel": (CancelParams, CancelInfo),
     "shutdown": (Empty, Empty),
 }

@@ -258,7 +258,20 @@ def test_a_prompt_for_what_is_no_decoder(tell: Callable[..., Told]) -> None:
 
 
 def test_a_report_into_nowhere(tell: Callable[..., Told], tmp_path: Path) -> None:
-    named(tell("plan", TINY, "--html", tmp_path / "nowhere" / "r.html"), "r.html")
+    named(tell("plan", TINY, "--export", tmp_path / "nowhere" / "r.html"), "r.html")
+
+
+def test_a_report_of_no_format(tell: Callable[..., Told], tmp_path: Path) -> None:
+    named(tell("plan", TINY, "--export", tmp_path / "r.pdf"), "r.pdf", ".html")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_report_where_a_model_belongs(tell: Callable[..., Told], tmp_path: Path) -> None:
+    named(tell("plan", tmp_path / "r.vramscope.json"), "r.vramscope.json", "saved report", "compare")
+
+
+def test_the_run_of_what_is_no_decoder_is_not_kept(tell: Callable[..., Told], tmp_path: Path) -> None:
+    named(tell("run", "unbounded-axis", "--export", tmp_path / "r.html"), "unbounded-axis", "decoder")
 
 
 def test_an_unknown_sample(tell: Callable[..., Told]) -> None:

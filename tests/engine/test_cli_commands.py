@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import subprocess
 import sys
@@ -135,7 +134,7 @@ def test_another_runtimes_scratch_is_planned_and_named(
     assert [name for name, _ in changed] == ["workspace"]
     assert "CUDA kernels" in changed[0][1]
     page = tmp_path / "plan.html"
-    text = said("plan", "tiny-llama", "--runtime", runtime, "--html", page)
+    text = said("plan", "tiny-llama", "--runtime", runtime, "--export", page)
     assert f"{runtime} runtime" in text
     assert f"{runtime} runtime" in page.read_text(encoding="utf-8")
     assert "runtime;" not in said("plan", "tiny-llama")
@@ -177,21 +176,6 @@ def test_the_largest_nodes_are_shown(said: Callable[..., str]) -> None:
     assert "Largest nodes of prefill" in text
     assert "Largest nodes of decode" in text
     assert "Largest nodes" not in said("plan", "tiny-llama")
-
-
-def test_plan_writes_all_reports_at_once(
-    said: Callable[..., str], document: Callable[..., Any], tmp_path: Path
-) -> None:
-    files = {kind: tmp_path / f"plan.{kind}" for kind in ("json", "csv", "html")}
-    words = ("plan", "tiny-llama", "--csv", files["csv"], "--html", files["html"])
-    text = said(*words, "--json-file", files["json"])
-    assert all(str(path) in text.replace("\n", "") for path in files.values())
-    written = json.loads(files["json"].read_text(encoding="utf-8"))
-    printed = document("plan", "tiny-llama")
-    assert written["nodes"] == printed["nodes"]
-    with files["csv"].open(encoding="utf-8", newline="") as stream:
-        assert len(list(csv.reader(stream))) == 1 + sum(map(len, written["nodes"].values()))
-    assert files["html"].read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
 def test_run_streams_text_and_tells_what_happened(said: Callable[..., str]) -> None:

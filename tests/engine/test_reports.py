@@ -31,7 +31,7 @@ from vramscope.plan.types import (
 )
 from vramscope.report import rows
 from vramscope.report.arena import arena_tables
-from vramscope.report.document import FORMAT, VERSION, PlanDocument
+from vramscope.report.document import FORMAT, VERSION, PlanDocument, document
 from vramscope.report.text import figure_text, range_text, rate_text
 from vramscope.report.write import write_report
 from vramscope.server.convert import model_info, plan_info, scenario_info, scenario_of
@@ -47,9 +47,13 @@ def infos(kind: VerdictKind = VerdictKind.SHORT) -> tuple[ModelInfo, PlanInfo]:
     )
 
 
+def made(verdict: VerdictKind = VerdictKind.SHORT) -> PlanDocument:
+    return document(*infos(verdict), made_plan(verdict))
+
+
 def write(tmp_path: Path, kind: str, verdict: VerdictKind = VerdictKind.SHORT) -> str:
     path = tmp_path / f"report.{kind}"
-    write_report(path, kind, *infos(verdict), made_plan(verdict))
+    write_report(path, kind, made(verdict))
     assert [item.name for item in tmp_path.iterdir()] == [path.name]
     return path.read_text(encoding="utf-8")
 
@@ -149,15 +153,15 @@ def test_a_scenario_comes_back(info: ScenarioInfo) -> None:
 
 def test_the_json_report_reads_back_as_it_was(tmp_path: Path) -> None:
     text = write(tmp_path, "json", VerdictKind.REFUSED)
-    document = msgspec.json.decode(text, type=PlanDocument)
-    assert (document.format, document.version) == (FORMAT, VERSION)
+    found = msgspec.json.decode(text, type=PlanDocument)
+    assert (found.format, found.version) == (FORMAT, VERSION)
     model, info = infos(VerdictKind.REFUSED)
-    assert document.model == model
-    assert document.plan == info
-    prefill = [dict(zip(document.node_columns, row, strict=True)) for row in document.nodes["prefill"]]
+    assert found.model == model
+    assert found.plan == info
+    prefill = [dict(zip(found.node_columns, row, strict=True)) for row in found.nodes["prefill"]]
     assert [row["output_bytes"] for row in prefill] == [24, 1024, None]
-    assert document.weights[0].users == 2
-    assert document.kv[0].shared
+    assert found.weights[0].users == 2
+    assert found.kv[0].shared
     assert json.loads(text)["bindings"][0]["figure"] == {"bytes": 24, "certainty": "exact"}
 
 
@@ -197,6 +201,9 @@ class Page(HTMLParser):
         if tag not in ("meta",):
             self._open.append(tag)
 
+    def handle_startendtag(self, tag: str, _attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
     def handle_endtag(self, tag: str) -> None:
         assert self._open.pop() == tag
 
@@ -208,6 +215,7 @@ class Page(HTMLParser):
 def test_the_html_report_is_one_well_formed_page_without_script(tmp_path: Path, kind: VerdictKind) -> None:
     page = Page(write(tmp_path, "html", kind))
     assert "script" not in page.tags
+    assert "svg" in page.tags
     assert page.links == []
     said = "".join(page.text)
     assert HOSTILE in said
@@ -218,16 +226,16 @@ def test_the_html_report_is_one_well_formed_page_without_script(tmp_path: Path, 
 
 def test_an_unknown_format_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="pdf"):
-        write_report(tmp_path / "x", "pdf", *infos(), made_plan())
+        write_report(tmp_path / "x", "pdf", made())
 
 
 def test_a_report_that_cannot_be_written_names_the_file_and_keeps_the_old_one(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nowhere"):
-        write_report(tmp_path / "nowhere" / "x.json", "json", *infos(), made_plan())
+        write_report(tmp_path / "nowhere" / "x.json", "json", made())
     taken = tmp_path / "folder"
     taken.mkdir()
     with pytest.raises(InputError, match="folder"):
-        write_report(taken, "json", *infos(), made_plan())
+        write_report(taken, "json", made())
     assert [item.name for item in tmp_path.iterdir()] == ["folder"]
 
 

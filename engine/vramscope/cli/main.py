@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "doctor": ("vramscope.cli.doors", "doctor"),
         "inspect": ("vramscope.cli.inspecting", "inspect"),
         "plan": ("vramscope.cli.planning", "plan"),
+        "compare": ("vramscope.cli.comparing", "compare"),
         "run": ("vramscope.cli.running", "run"),
         "demo": ("vramscope.cli.demonstrating", "demo"),
         "sample": ("vramscope.cli.making", "sample"),

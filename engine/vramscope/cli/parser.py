@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vramscope.cli.values import count, extent, input_file, maximum, positive, size, tokens
+from vramscope.cli.values import count, extent, growth, input_file, maximum, positive, size, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,10 +22,11 @@ examples:
   vramscope demo                                  the whole journey with a bundled sample
   vramscope plan MODEL --card "RTX 4090" --context 8192
   vramscope run MODEL --prompt "The capital of France is" --steps 32
+  vramscope compare before.vramscope.json MODEL --fail-if-larger 2%
   vramscope gui MODEL
 
 MODEL is a .onnx file, a folder with one (genai, mobius, optimum), or a sample's name.
-Exit codes: 0 done or fits, 1 does not fit, 2 bad input or cannot be planned, 130 cancelled."""
+Exit codes: 0 done or fits, 1 does not fit or grew, 2 bad input or cannot be planned, 130 cancelled."""
 
 RUNTIMES = ("vramscope", "cuda", "reference")
 """What ``Scenario.runtime`` may be; spelled here so that the grammar imports nothing heavy."""
@@ -55,7 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for add in (_gui, _inspect, _plan, _run, _demo, _sample, _samples, _build, _serve, _doctor):
+    for add in (_gui, _inspect, _plan, _compare, _run, _demo, _sample, _samples, _build, _serve, _doctor):
         add(commands)
     return parser
 
@@ -119,6 +120,24 @@ def _scenario(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _runtime(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--runtime",
+        choices=RUNTIMES,
+        default=RUNTIMES[0],
+        help="whose scratch: VRAMScope's own kernels on the host or cuda, or the reference runtime's",
+    )
+
+
+def _export(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--export", metavar="FILE", type=Path, action="append", default=[],
+        help="also write a report, its format by its ending: .vramscope.json (to open and compare), .html, "
+        ".csv, .md, .netron.json (an attachment for Netron) or .explorer.json (node data for Model "
+        "Explorer); may be repeated",
+    )  # fmt: skip
+
+
 def _device(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device", metavar="NAME", default="host",
@@ -157,7 +176,7 @@ def _plan(commands: _Subparsers[argparse.ArgumentParser]) -> None:
         '  vramscope plan MODEL --card "RTX 4090" --context 8192 --batch 4\n'
         "  vramscope plan MODEL --budget 8GiB --nodes 10\n"
         "  vramscope plan MODEL --card L4 --headroom\n"
-        "  vramscope plan MODEL --max num_blocks=4096 --html report.html\n"
+        "  vramscope plan MODEL --max num_blocks=4096 --export report.html\n"
         "  vramscope plan detector.onnx --extent height=640 --extent width=640 --runtime reference\n"
         "  vramscope plan MODEL --card H100 --json | jq .verdict\n\n"
         "exit code: 0 it fits or no card was given, 1 it does not fit, 2 bad input or refused",
@@ -167,20 +186,43 @@ def _plan(commands: _Subparsers[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--prompt", dest="prompt_tokens", metavar="N", type=count, help="same as --prompt-tokens"
     )
-    parser.add_argument(
-        "--runtime",
-        choices=RUNTIMES,
-        default=RUNTIMES[0],
-        help="whose scratch: VRAMScope's own kernels on the host or cuda, or the reference runtime's",
-    )
+    _runtime(parser)
     parser.add_argument(
         "--headroom", action="store_true", help="show the total at other contexts and batches"
     )
     parser.add_argument(
         "--nodes", metavar="N", type=count, default=0, help="show the N largest nodes of a phase"
     )
-    for kind in ("json-file", "csv", "html"):
-        parser.add_argument(f"--{kind}", metavar="FILE", type=Path, help=f"also write a {kind[:4]} report")
+    _export(parser)
+
+
+def _compare(commands: _Subparsers[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands, "compare", "say what differs between two plans, or between a plan and its run",
+        "  vramscope compare before.vramscope.json MODEL --context 8192 --fail-if-larger 2%\n"
+        "  vramscope compare model-fp16 model-int4 --card \"RTX 4090\" --nodes 20\n"
+        "  vramscope compare run.vramscope.json        its plan and what its run took (run --export)\n"
+        "  vramscope compare A B --json | jq .comparison.total.difference\n\n"
+        "exit code: 0 compared, 1 B is larger than allowed, 2 bad input or a total is unknown",
+    )  # fmt: skip
+    what = "a .onnx file, a model folder, a sample, or a saved report (.vramscope.json)"
+    parser.add_argument("left", metavar="A", help=what)
+    parser.add_argument(
+        "right", metavar="B", nargs="?", default=None,
+        help="what is compared with A; without it, A is a report and its plan is compared with its run",
+    )  # fmt: skip
+    _scenario(parser)
+    _runtime(parser)
+    parser.add_argument(
+        "--fail-if-larger", metavar="GROWTH", type=growth,
+        help="exit with 1 when B takes more than this beyond A: 64MiB, 0, or a part of A such as 2.5%%",
+    )  # fmt: skip
+    parser.add_argument(
+        "--nodes", metavar="N", type=count, default=10, help="show the N nodes that differ most"
+    )
+    parser.add_argument(
+        "--export", metavar="FILE.md", type=Path, help="also write the comparison as Markdown"
+    )
 
 
 def _run(commands: _Subparsers[argparse.ArgumentParser]) -> None:
@@ -226,6 +268,7 @@ def _run(commands: _Subparsers[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--experts", action="store_true", help="count what mixtures of experts ask of memory, by phase"
     )
+    _export(parser)
     sampling = parser.add_argument_group("sampling")
     sampling.add_argument("--temperature", metavar="T", type=float, default=0.0, help="0 is greedy (0)")
     sampling.add_argument("--top-k", metavar="K", type=count, default=0, help="keep the K likeliest (0: all)")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from vramscope.cli import screen
 from vramscope.cli.main import BAD_INPUT, SHORT
-from vramscope.cli.session import make_plan, open_model, scenario, write_reports
+from vramscope.cli.session import check_reports, make_plan, open_model, scenario, write_reports
 from vramscope.report.rows import bytes_text, live_bytes, workspace_bytes
 from vramscope.report.text import after_text, asked_words, figure_text, range_text
 from vramscope.server.engine import Engine
@@ -31,6 +31,7 @@ SHOWN_AXES = 24
 
 def plan(arguments: argparse.Namespace) -> int:
     """Prints the plan and writes its reports."""
+    check_reports(arguments)
     engine, meter = Engine(), screen.Meter()
     info = open_model(engine, arguments.model, screen.listener(meter))
     made = make_plan(engine, scenario(arguments, info))
@@ -38,9 +39,7 @@ def plan(arguments: argparse.Namespace) -> int:
     room = engine.headroom() if arguments.headroom else []
     written = write_reports(engine, arguments)
     if arguments.json:
-        from vramscope.report.document import document
-
-        screen.print_json(document(info, made, engine.plan_made, room))
+        screen.print_json(engine.document(headroom=arguments.headroom))
     else:
         out = screen.console()
         show_plan(out, info, made)

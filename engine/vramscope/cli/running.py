@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from vramscope.cli import screen
-from vramscope.cli.session import make_plan, open_model, scenario
+from vramscope.cli.session import check_reports, make_plan, open_model, scenario, write_reports
 from vramscope.errors import InputError
 from vramscope.messages.live import Empty, SnapshotInfo
 from vramscope.messages.planning import ScenarioInfo
@@ -61,6 +61,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the model and prints what happened."""
+    check_reports(arguments)
     engine, meter = Engine(), screen.Meter()
     try:
         info = open_model(engine, arguments.model, screen.listener(meter))
@@ -74,6 +75,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_plain(engine: Engine, info: ModelInfo, arguments: argparse.Namespace, meter: screen.Meter) -> None:
+    if arguments.export:
+        raise InputError(
+            f"--export for {info.name}",
+            "the model is no decoder, and only a decoder's run is kept",
+            "Write its plan: vramscope plan MODEL --export FILE",
+        )
     if arguments.prompt or arguments.tokens:
         raise InputError(
             f"a prompt for {info.name}",
@@ -146,11 +153,14 @@ def _run_decoder(engine: Engine, info: ModelInfo, arguments: argparse.Namespace,
         engine, info, params, listener, eager=eager, steps=arguments.steps, verify=arguments.verify
     )
     meter.clear()
+    written = write_reports(engine, arguments)
     if quiet:
         screen.print_json(outcome)
         return
     print()
     show_outcome(screen.console(), outcome)
+    for path in written:
+        print(f"wrote {path}")
 
 
 def _room_for_steps(wanted: ScenarioInfo, info: ModelInfo, arguments: argparse.Namespace) -> ScenarioInfo:

@@ -9,8 +9,10 @@ import msgspec
 
 from vramscope.messages.model import OpenParams
 from vramscope.messages.planning import ExportParams, PlanParams
+from vramscope.report.write import format_of
 from vramscope.server.devices import runtime_of
 from vramscope.server.listener import Listener
+from vramscope.server.reporting import export
 from vramscope.server.samples import is_sample
 
 if TYPE_CHECKING:
@@ -54,11 +56,17 @@ def make_plan(engine: Engine, wanted: ScenarioInfo) -> PlanInfo:
 
 
 def write_reports(engine: Engine, arguments: argparse.Namespace) -> list[Path]:
-    """Writes the reports that the options name."""
-    wanted = {"json": arguments.json_file, "csv": arguments.csv, "html": arguments.html}
-    written = []
-    for kind, path in wanted.items():
-        if path is not None:
-            engine.export(ExportParams(path=str(path), format=kind), Listener())
-            written.append(path)
-    return written
+    """Writes the reports that the options name; the ending of each file says its format."""
+    for path in arguments.export:
+        export(engine, ExportParams(path=str(path)), Listener())
+    return list(arguments.export)
+
+
+def check_reports(arguments: argparse.Namespace) -> None:
+    """Refuses a report of no known format before any work is done.
+
+    Raises:
+        InputError: the ending of a file names no format.
+    """
+    for path in arguments.export:
+        format_of(path)

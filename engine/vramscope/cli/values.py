@@ -43,6 +43,21 @@ def size(text: str) -> int:
     return int(Fraction(re.sub("[_,]", "", found[1])) * factor)
 
 
+def growth(text: str) -> tuple[str, int]:
+    """``64MiB`` as ``("bytes", 67108864)``; ``2.5%`` as ``("percent", 2500)``, thousandths of a percent.
+
+    Raises:
+        argparse.ArgumentTypeError: it is neither.
+    """
+    stripped = text.strip()
+    if not stripped.endswith("%"):
+        return "bytes", size(text)
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]{1,3})?)\s*%", stripped)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no growth; write 64MiB or 2.5%")
+    return "percent", int(Fraction(found[1]) * 1000)
+
+
 def maximum(text: str) -> tuple[str, int]:
     """``SYMBOL=N`` as a pair.
 

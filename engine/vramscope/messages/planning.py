@@ -134,7 +134,7 @@ class HeadroomInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExportParams(msgspec.Struct, frozen=True, kw_only=True):
-    """Writes the current plan: ``format`` is json, csv or html."""
+    """Writes what is shown: ``format`` json, csv, html, markdown, netron, explorer; empty: by the ending."""
 
     path: str
-    format: str
+    format: str = ""

@@ -6,32 +6,27 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
-from vramscope.report.rows import COLUMNS, INTEGERS, node_cells
-
 if TYPE_CHECKING:
-    from vramscope.messages.model import ModelInfo
-    from vramscope.messages.planning import PlanInfo
-    from vramscope.plan.types import Plan
+    from vramscope.report.document import PlanDocument
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """First characters that make a spreadsheet take a cell for a formula."""
 
 
-def csv_text(_model: ModelInfo, _info: PlanInfo, plan: Plan) -> str:
+def csv_text(document: PlanDocument) -> str:
     """The rows of every phase under one heading line."""
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow(("phase", *COLUMNS))
-    for phase in plan.phases:
-        for row in phase.nodes:
-            cells = zip(COLUMNS, node_cells(row, phase), strict=True)
-            writer.writerow((phase.phase.value, *(_cell(name, cell) for name, cell in cells)))
+    writer.writerow(("phase", *document.node_columns))
+    for phase, rows in document.nodes.items():
+        writer.writerows((csv_cell(phase), *map(csv_cell, row)) for row in rows)
     return out.getvalue()
 
 
-def _cell(name: str, cell: int | str) -> str:
+def csv_cell(cell: int | str | None) -> str:
     """A number, nothing for an unknown one, or text that no spreadsheet takes for a formula."""
-    if name in INTEGERS:
-        return "" if cell == -1 else str(cell)
-    text = str(cell)
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    if cell is None:
+        return ""
+    if isinstance(cell, int):
+        return str(cell)
+    return f"'{cell}" if cell.startswith(_FORMULA) else cell

@@ -1,13 +1,18 @@
-"""A plan as one versioned document: the model, the plan, every weight, KV buffer, binding and node row."""
+"""A plan as one versioned document: the model, the plan, every weight, KV buffer, binding and node row.
+
+It is what ``.vramscope.json`` holds, and what every other report is written from.
+"""
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from vramscope.messages.model import ModelInfo
 from vramscope.messages.planning import BytesFigure, HeadroomInfo, PlanInfo
+from vramscope.messages.reporting import RunRecord
 from vramscope.report.rows import COLUMNS, node_cells
 
 if TYPE_CHECKING:
@@ -68,10 +73,18 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     nodes: dict[str, list[tuple[int | str | None, ...]]]
     headroom: list[HeadroomInfo] = []
     """Totals at other contexts and batches, where they were asked for."""
+    identity: str = ""
+    """A digest of the graph's nodes and of its weights' names, types and shapes, not of their bytes."""
+    run: RunRecord | None = None
+    """What was measured, where the model had run."""
 
 
 def document(
-    model: ModelInfo, info: PlanInfo, plan: Plan, headroom: Sequence[HeadroomInfo] = ()
+    model: ModelInfo,
+    info: PlanInfo,
+    plan: Plan,
+    headroom: Sequence[HeadroomInfo] = (),
+    run: RunRecord | None = None,
 ) -> PlanDocument:
     """The document of one plan; unknown bytes of a node are null."""
     return PlanDocument(
@@ -90,7 +103,19 @@ def document(
             for phase in plan.phases
         },
         headroom=list(headroom),
+        identity=_identity(plan),
+        run=run,
     )
+
+
+def _identity(plan: Plan) -> str:
+    """Nodes in the order of the program, and every stored weight."""
+    found = sha256()
+    for node in plan.phases[0].nodes if plan.phases else ():
+        found.update(repr((node.name, node.domain, node.operator)).encode())
+    for weight in plan.weights.rows:
+        found.update(repr((weight.name, weight.dtype, tuple(weight.shape))).encode())
+    return found.hexdigest()
 
 
 def _weights(plan: Plan) -> list[WeightItem]:

@@ -1,12 +1,13 @@
-"""A plan as one self-contained HTML page: inline style, no script, everything escaped."""
+"""A plan as one self-contained HTML page: inline style and charts, no script, everything escaped."""
 
 from __future__ import annotations
 
 from html import escape
 from typing import TYPE_CHECKING
 
-from vramscope.report.rows import bytes_text, live_bytes, shape_text, workspace_bytes
-from vramscope.report.text import after_text, asked_words, figure_text, range_text
+from vramscope.report.entries import NodeEntry, entries, layers
+from vramscope.report.html_charts import arena_steps, colour_of, component_bar, headroom_lines, layer_bar
+from vramscope.report.text import after_text, asked_words, difference_text, figure_text, range_text
 from vramscope.units import format_bytes
 
 if TYPE_CHECKING:
@@ -14,13 +15,11 @@ if TYPE_CHECKING:
 
     from vramscope.messages.model import ModelInfo
     from vramscope.messages.planning import PlanInfo
-    from vramscope.plan.types import NodeRow, PhasePlan, Plan
+    from vramscope.messages.reporting import RunRecord
+    from vramscope.report.document import PlanDocument
 
 LARGEST = 200
 """Nodes of a phase on the page; the JSON and CSV reports have them all."""
-
-COLOURS = ("#3b6fd4", "#2f9e7d", "#d08a2e", "#8a5cc9", "#6b7785", "#b5bcc6")
-"""One per component, in order; they keep their contrast on a light and a dark page."""
 
 STYLE = """
 :root{color-scheme:light dark;--ink:#1b1f24;--dim:#5d6773;--line:#d9dee4;--page:#fff;--bar:#eef1f4}
@@ -32,23 +31,30 @@ h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .5rem}p{margin:.2
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{text-align:left;padding:.3rem .75rem .3rem 0;border-bottom:1px solid var(--line);vertical-align:top}
 th{color:var(--dim);font-weight:600}td.n,th.n{text-align:right;white-space:nowrap}
-.bar{display:flex;height:1.5rem;background:var(--bar);border-radius:4px;overflow:hidden;margin:1rem 0 .5rem}
-.bar span{display:block;height:100%}.key{display:inline-block;width:.75rem;height:.75rem;border-radius:2px;
+svg{display:block;width:100%;height:auto;margin:.75rem 0 .5rem;font:12px system-ui,sans-serif}
+svg.small{width:12rem;margin:.25rem 0}text{fill:var(--dim)}.ground{fill:var(--bar)}
+.grid{stroke:var(--line)}.limit{stroke:#c8382e;stroke-width:2;fill:none}.line{stroke:var(--ink);fill:none}
+.area{fill:#009e73;fill-opacity:.45;stroke:#009e73}.peak{fill:#c8382e}.key{display:inline-block;width:.75rem;height:.75rem;border-radius:2px;
 margin-right:.5rem}
 .verdict{font-size:1.15rem;font-weight:600;margin-top:1rem}.fits{color:#1d8a5b}.short{color:#c8382e}
 .dim{color:var(--dim)}.wrap{overflow-wrap:anywhere}
 """
 
 
-def html_text(model: ModelInfo, info: PlanInfo, plan: Plan) -> str:
+def html_text(document: PlanDocument) -> str:
     """The page."""
+    model, info = document.model, document.plan
     sections = (
         _head(model, info),
         _components(info),
         _suggestions(info),
+        _run(document.run),
         _problems(info),
+        _headroom(document),
         _axes(info),
-        *(_phase(phase) for phase in plan.phases),
+        *(_layers(document, phase) for phase in document.nodes),
+        *(_phase(document, phase) for phase in document.nodes),
+        f'<p class="dim">Written by VRAMScope · graph {escape(document.identity[:16])}</p>',
     )
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8">'
@@ -77,22 +83,16 @@ def _head(model: ModelInfo, info: PlanInfo) -> str:
 
 
 def _components(info: PlanInfo) -> str:
-    whole = max(info.verdict.available or 0, info.total.bytes or 0, 1)
-    spans, rows = [], []
-    for index, item in enumerate(info.components):
-        colour = COLOURS[index % len(COLOURS)]
-        width = 100 * (item.figure.bytes or 0) / whole
-        spans.append(
-            f'<span style="width:{width:.4f}%;background:{colour}" title="{escape(item.name)}"></span>'
-        )
-        key = f'<span class="key" style="background:{colour}"></span>{escape(item.name)}'
+    rows = []
+    for item in info.components:
+        key = f'<span class="key" style="background:{colour_of(item.name)}"></span>{escape(item.name)}'
         rows.append((key, *_escaped(figure_text(item.figure), item.figure.certainty, item.detail)))
     rows.append(_escaped("total", figure_text(info.total), info.total.certainty, ""))
     if info.verdict.available is not None:
         name = info.scenario.card or "budget"
         rows.append(_escaped(name, format_bytes(info.verdict.available), "available", ""))
     table = _table(("component", "bytes", "known as", "made of"), rows, numbers=(1,))
-    return f'<h2>Memory</h2>\n<div class="bar">{"".join(spans)}</div>\n{table}'
+    return f"<h2>Memory</h2>\n{component_bar(info.components, info.verdict.available)}\n{table}"
 
 
 def _suggestions(info: PlanInfo) -> str:
@@ -101,6 +101,31 @@ def _suggestions(info: PlanInfo) -> str:
         for item in info.suggestions
     ]
     return _section("What would help", ("change", "saves", "then"), rows, numbers=(1,))
+
+
+def _run(run: RunRecord | None) -> str:
+    """What the run took at its peak beside what was planned for it."""
+    if run is None:
+        return ""
+    peaks = {item.component: item.peak_bytes for item in run.snapshot.counters}
+    rows = []
+    for item in run.components:
+        peak, planned = peaks.get(item.name), item.figure.bytes
+        more = difference_text(None if peak is None or planned is None else peak - planned)
+        rows.append(_escaped(item.name, figure_text(item.figure), _bytes(peak), more))
+    total = run.total.bytes
+    more = difference_text(None if total is None else run.snapshot.peak_bytes - total)
+    rows.append(_escaped("total", figure_text(run.total), _bytes(run.snapshot.peak_bytes), more))
+    words = f"batch {run.scenario.batch}, context {run.scenario.context}, on {run.device}"
+    return _section(
+        f"Measured at its peak: {words}", ("component", "planned", "measured", "difference"), rows,
+        numbers=(1, 2, 3),
+    )  # fmt: skip
+
+
+def _headroom(document: PlanDocument) -> str:
+    chart = headroom_lines(document.headroom, document.plan.verdict.available)
+    return f"<h2>Total over context</h2>\n{chart}" if chart else ""
 
 
 def _problems(info: PlanInfo) -> str:
@@ -116,12 +141,28 @@ def _axes(info: PlanInfo) -> str:
     return _section("Symbolic axes", ("symbol", "extent", "known as", "because"), rows, numbers=(1,))
 
 
-def _phase(phase: PhasePlan) -> str:
-    largest = sorted(phase.nodes, key=_node_bytes, reverse=True)[:LARGEST]
-    arena = "unknown" if phase.refusals else format_bytes(phase.arena.bytes)
-    title = f"Nodes of {phase.phase.value}: arena {arena}"
-    if len(phase.nodes) > LARGEST:
-        title += f", the {LARGEST} largest of {len(phase.nodes):,}"
+def _layers(document: PlanDocument, phase: str) -> str:
+    found = layers(entries(document, phase))
+    most = max((item.own_bytes or 0 for item in found), default=0)
+    rows = [
+        (
+            escape(item.layer),
+            f"{item.nodes:,}",
+            layer_bar(item, most),
+            *(escape(_bytes(size)) for size in (item.weight_bytes, item.output_bytes, item.workspace_bytes)),
+        )
+        for item in found
+    ]
+    headings = ("layer", "nodes", "", "weights", "outputs", "largest workspace")
+    return _section(f"Layers of {phase}", headings, rows, numbers=(1, 3, 4, 5))
+
+
+def _phase(document: PlanDocument, phase: str) -> str:
+    rows = entries(document, phase)
+    arena = next((item.arena_bytes for item in document.plan.phases if item.name == phase), -1)
+    title = f"Nodes of {phase}: arena {'unknown' if arena < 0 else format_bytes(arena)}"
+    if len(rows) > LARGEST:
+        title += f", the {LARGEST} largest of {len(rows):,}"
     headings = (
         "step",
         "node",
@@ -133,25 +174,23 @@ def _phase(phase: PhasePlan) -> str:
         "weights",
         "live",
     )
-    return _section(title, headings, [_node(row, phase) for row in largest], numbers=(0, 5, 6, 7, 8))
+    largest = sorted(rows, key=_node_bytes, reverse=True)[:LARGEST]
+    table = _table(headings, [_node(row) for row in largest], numbers=(0, 5, 6, 7, 8)) if rows else ""
+    return f"<h2>{escape(title)}</h2>\n{arena_steps(rows)}\n{table}"
 
 
-def _node(row: NodeRow, phase: PhasePlan) -> tuple[str, ...]:
-    return _escaped(
-        str(row.step),
-        row.name,
-        row.operator,
-        row.kernel,
-        ", ".join(map(shape_text, row.outputs)),
-        "unknown" if row.output_bytes.bytes is None else format_bytes(row.output_bytes.bytes),
-        bytes_text(workspace_bytes(row)),
-        format_bytes(row.weight_bytes),
-        bytes_text(live_bytes(row, phase)),
-    )
+def _node(row: NodeEntry) -> tuple[str, ...]:
+    sizes = (row.output_bytes, row.workspace_bytes, row.weight_bytes, row.live_bytes)
+    texts = (str(row.step), row.name, row.operator, row.kernel, row.output_shapes)
+    return _escaped(*texts, *map(_bytes, sizes))
 
 
-def _node_bytes(row: NodeRow) -> int:
-    return row.output_bytes.known + row.workspace.bytes
+def _node_bytes(row: NodeEntry) -> int:
+    return (row.output_bytes or 0) + (row.workspace_bytes or 0)
+
+
+def _bytes(size: int | None) -> str:
+    return "unknown" if size is None else format_bytes(size)
 
 
 def _escaped(*cells: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""A plan as versioned JSON."""
+"""A plan as versioned JSON: what ``.vramscope.json`` holds."""
 
 from __future__ import annotations
 
@@ -6,15 +6,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from vramscope.report.document import document
-
 if TYPE_CHECKING:
-    from vramscope.messages.model import ModelInfo
-    from vramscope.messages.planning import PlanInfo
-    from vramscope.plan.types import Plan
+    from vramscope.report.document import PlanDocument
 
 
-def json_text(model: ModelInfo, info: PlanInfo, plan: Plan) -> str:
+def json_text(document: PlanDocument) -> str:
     """The whole document, indented, with a newline at its end."""
-    encoded = msgspec.json.encode(document(model, info, plan))
-    return msgspec.json.format(encoded, indent=1).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vramscope.plan.types import OWN_RUNTIME
+from vramscope.messages.planning import ScenarioInfo
 from vramscope.units import format_bytes
 
 if TYPE_CHECKING:
     from vramscope.messages.model import ModelInfo
     from vramscope.messages.planning import BytesFigure, PlanInfo
+
+OWN_RUNTIME = ScenarioInfo().runtime
 
 
 def asked_words(model: ModelInfo, info: PlanInfo) -> list[str]:
@@ -45,6 +47,22 @@ def after_text(headroom: int | None) -> str:
     return (
         f"fits, {format_bytes(headroom)} to spare" if headroom >= 0 else f"short by {format_bytes(-headroom)}"
     )
+
+
+def difference_text(size: int | None) -> str:
+    """A difference with its sign; a dash where a side is unknown or missing."""
+    if size is None:
+        return "–"
+    return f"+{format_bytes(size)}" if size > 0 else format_bytes(size)
+
+
+def percent_text(difference: int | None, whole: int | None) -> str:
+    """A difference as a part of the whole, ``×12`` where it is tenfold; a dash where there is no whole."""
+    if difference is None or not whole:
+        return "–"
+    if difference >= 10 * whole:
+        return f"×{(whole + difference) / whole:,.0f}"
+    return f"{100 * difference / whole:+.1f} %".replace("-", "−")
 
 
 def rate_text(rate: float | None) -> str:

@@ -12,9 +12,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from vramscope.errors import InputError, ModelFileError, ScenarioError, VramscopeError
-from vramscope.messages.live import EMPTY_SNAPSHOT, Empty
+from vramscope.messages.live import EMPTY_SNAPSHOT
 from vramscope.messages.running import OutputInfo, RunModelInfo
 from vramscope.messages.slots import SlotsInfo
+from vramscope.report.read import ENDING
+from vramscope.server.shelf import Shelf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,10 +29,10 @@ if TYPE_CHECKING:
     from vramscope.graph.model import Model
     from vramscope.messages.columns import TableChunk
     from vramscope.messages.headroom import HeadroomCurves, HeadroomParams
-    from vramscope.messages.live import SnapshotInfo
+    from vramscope.messages.live import Empty, SnapshotInfo
     from vramscope.messages.model import ModelInfo, OpenParams
     from vramscope.messages.node import NodeInfo, NodeParams
-    from vramscope.messages.planning import ExportParams, HeadroomInfo, PlanInfo, PlanParams
+    from vramscope.messages.planning import HeadroomInfo, PlanInfo, PlanParams, ScenarioInfo
     from vramscope.messages.running import (
         CaptureInfo,
         CountParams,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     )
     from vramscope.plan.planner import Planner
     from vramscope.plan.types import Plan, Scenario
+    from vramscope.report.document import PlanDocument
     from vramscope.server.generation import Generation
     from vramscope.server.listener import Listener
 
@@ -59,6 +62,8 @@ class Engine:
         self._tokenizer: Tokenizer | None = None
         self._memory: ProcessMemoryManager | None = None
         self._tickets = 0
+        self.shelf = Shelf()
+        """Reports and comparisons."""
 
     @property
     def model(self) -> Model:
@@ -85,6 +90,13 @@ class Engine:
             raise InputError("this request", "nothing is planned yet", "Plan the open model first")
         return self._plan
 
+    @property
+    def planned_scenario(self) -> ScenarioInfo | None:
+        """The scenario of what is shown; None before anything was planned."""
+        if self.shelf.report is not None:
+            return self.shelf.report.plan.scenario
+        return None if self._plan_info is None else self._plan_info.scenario
+
     def open(self, params: OpenParams, listener: Listener) -> ModelInfo:
         """Opens a file, a folder or a bundled sample in the place of the open model."""
         from vramscope.api import open_path
@@ -96,14 +108,20 @@ class Engine:
         info = model_info(model, params.sample)
         self.close()
         self._planner, self._info = Planner(model), info
-        self._plan = self._plan_info = self._tokenizer = None
+        self._plan = self._plan_info = self._tokenizer = self.shelf.report = None
         return info
 
     def _path(self, params: OpenParams, listener: Listener) -> Path:
         if bool(params.path) == bool(params.sample):
             raise ModelFileError("what to open", "give either a path or a sample's name")
         if params.path:
-            return Path(params.path).expanduser()
+            path = Path(params.path).expanduser()
+            if path.name.lower().endswith(ENDING):
+                raise ModelFileError(
+                    str(path), "it is a saved report, not a model",
+                    "Give it to vramscope compare, or to vramscope gui, which shows it",
+                )  # fmt: skip
+            return path
         from vramscope.server.samples import find_sample
 
         return find_sample(params.sample, listener.progress, listener.cancel)
@@ -154,10 +172,14 @@ class Engine:
         return node_detail(self.plan_made, self.model, ticket, params)
 
     def node_tables(self) -> Iterator[TableChunk]:
-        """The node rows of the newest plan, and the blocks of its arenas."""
+        """The node rows of what is shown, and the blocks of the newest plan's arenas."""
         from vramscope.report.arena import arena_tables
         from vramscope.report.rows import node_tables
+        from vramscope.report.tables import document_tables
 
+        if self.shelf.report is not None:
+            yield from document_tables(self.shelf.report, self._tickets)
+            return
         ticket = self._plan_info.ticket if self._plan_info else 0
         yield from node_tables(self.plan_made, ticket)
         yield from arena_tables(self.plan_made, self.model, ticket)
@@ -314,15 +336,31 @@ class Engine:
         """Everything live about the generation; all zero before there is one."""
         return EMPTY_SNAPSHOT if self._generation is None else self._generation.snapshot()
 
-    def export(self, params: ExportParams, _listener: Listener) -> Empty:
-        """Writes the newest plan as a report."""
-        from vramscope.report.write import write_report
+    def document(self, *, headroom: bool = False) -> PlanDocument:
+        """What is shown: the report that was read, or the newest plan with its run.
 
+        Raises:
+            InputError: nothing was planned yet.
+        """
+        from vramscope.report.document import document
+        from vramscope.server.reporting import run_record
+
+        if self.shelf.report is not None:
+            return self.shelf.report
         plan = self.plan_made
         if self._info is None or self._plan_info is None:
-            raise VramscopeError("export", "nothing is planned yet")
-        write_report(Path(params.path).expanduser(), params.format, self._info, self._plan_info, plan)
-        return Empty()
+            raise VramscopeError("the plan", "nothing is planned yet")
+        room = self.headroom() if headroom else []
+        run, of = self._generation, self._generation_of
+        record = None if run is None or of is None else run_record(run, of[2])
+        return document(self._info, self._plan_info, plan, room, record)
+
+    def show_report(self, found: PlanDocument) -> int:
+        """Puts a saved report in the place of the open model; returns the ticket of its rows."""
+        self.close()
+        self._planner = self._info = self._plan = self._plan_info = self._tokenizer = None
+        self.shelf.report, self._tickets = found, self._tickets + 1
+        return self._tickets
 
     def _release(self) -> None:
         if self._generation is not None:

@@ -16,15 +16,18 @@ import msgspec
 from vramscope.errors import ProtocolError
 from vramscope.messages.live import EMPTY_SNAPSHOT, Progress, SnapshotInfo
 from vramscope.messages.planning import PlanInfo
+from vramscope.messages.reporting import CompareInfo, ReportInfo
 from vramscope.protocol import METHODS, Answer, Failure, raw
+from vramscope.server import reporting
 from vramscope.server.engine import Engine
 from vramscope.server.failures import error_info
 from vramscope.server.listener import Listener
 from vramscope.server.live import event_info
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
+    from vramscope.messages.columns import TableChunk
     from vramscope.protocol import Request
     from vramscope.run.events import Event
     from vramscope.server.jobs import Job, JobQueue
@@ -47,10 +50,18 @@ HANDLERS: Mapping[str, Callable[[Engine, Any, Listener], msgspec.Struct]] = Mapp
         "reset": Engine.reset,
         "slots": Engine.slots,
         "run_model": Engine.run_model,
-        "export": Engine.export,
+        "export": reporting.export,
+        "report": reporting.report,
+        "baseline": reporting.baseline,
+        "compare": reporting.compare,
     }
 )
 """The methods that the device thread runs; the reader answers the others itself."""
+
+TABLES: Mapping[type[msgspec.Struct], Callable[[Engine], Iterable[TableChunk]]] = MappingProxyType(
+    {PlanInfo: Engine.node_tables, ReportInfo: Engine.node_tables, CompareInfo: reporting.compare_tables}
+)
+"""The tables that follow a result."""
 
 
 def parameters(request: Request) -> Any:  # noqa: ANN401  # the method decides the type
@@ -125,9 +136,9 @@ class Worker:
         except Exception as error:
             self._outbox.send(Failure(id=request.id, error=error_info(error, request.method)))
             return
-        if isinstance(result, PlanInfo):
-            for chunk in engine.node_tables():
-                self._outbox.notify("table", chunk)
+        tables = TABLES.get(type(result))
+        for chunk in tables(engine) if tables is not None else ():
+            self._outbox.notify("table", chunk)
 
     def _listener(self, job: Job) -> Listener:
         def progress(stage: str, done: int, total: int) -> None:

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vramscope.devices.governor_types import Activation, Tier
-from vramscope.errors import BindingError, ExternalMemoryError, InputNotFoundError, OutputNotFoundError
+from vramscope.devices.governor_types import Activation, KvCache, Tier
+from vramscope.errors import (
+    BindingError,
+    ExternalMemoryError,
+    InputNotFoundError,
+    InvalidRequestError,
+    OutputNotFoundError,
+)
 from vramscope.graph.dtypes import is_packed, numpy_dtype
 from vramscope.graph.links import link
-from vramscope.plan.types import ComponentName
+from vramscope.plan.types import OWN_RUNTIME, ComponentName
 from vramscope.run.bindings import check_named
-from vramscope.run.device_binding import BindingSpec, DeviceIoBinding, Owned, physical_bytes
+from vramscope.run.device_binding import BindingSpec, DeviceIoBinding, physical_bytes
 from vramscope.run.exposure import exposes_prefix, mask_is_freeze_safe
 from vramscope.run.external import Adopted, Adopting, adopt, check_fit
 from vramscope.run.memory import site
+from vramscope.run.virtual_memory import VirtualBacking, join_zone
 
 if TYPE_CHECKING:
     from vramscope.devices.base import Device
     from vramscope.devices.governor_types import CapacityLease, MemoryGovernor
     from vramscope.graph.model import Program, Value
+    from vramscope.run.memory import SessionMemory
 
 
 def binding_spec(
@@ -74,8 +82,37 @@ def own_binding(device: Device, spec: BindingSpec, governor: MemoryGovernor) -> 
         release_lease(governor, lease)
         raise
     buffer.bytes[:] = 0
-    owned = Owned(buffer, lambda: release_lease(governor, lease))
-    return DeviceIoBinding(device, spec, buffer.bytes, buffer.address, owned)
+
+    def give_back() -> None:
+        device.release(buffer)
+        release_lease(governor, lease)
+
+    return DeviceIoBinding(device, spec, buffer.bytes, buffer.address, give_back)
+
+
+def virtual_binding(memory: SessionMemory, spec: BindingSpec, granule: int) -> DeviceIoBinding:
+    """A binding over addresses of its physical shape, none of them backed yet.
+
+    Raises:
+        InvalidRequestError: not on the host device, or a third party governs the session.
+    """
+    if memory.device.runtime != OWN_RUNTIME:
+        raise InvalidRequestError(
+            f"virtual memory on {memory.device.name}",
+            "only the host device maps it",
+            "Use an ordinary binding",
+        )
+    role = KvCache() if spec.input and spec.output else Activation()
+    member = join_zone(memory, f"binding {spec.name}", role)
+    where = site(ComponentName.BINDINGS, spec.name)
+    backing = VirtualBacking(memory.device, member, where, physical_bytes(spec), granule)
+
+    def give_back() -> None:
+        holder = member.holder
+        backing.close()
+        memory.leases.governor.dismiss_holder(holder)
+
+    return DeviceIoBinding(memory.device, spec, backing.bytes, backing.address, give_back, backing=backing)
 
 
 def release_lease(governor: MemoryGovernor, lease: CapacityLease) -> None:

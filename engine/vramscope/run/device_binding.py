@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vramscope.errors import BindingError, ShapeOverflowError, VramscopeError
+from vramscope.errors import BindingError, InvalidRequestError, ShapeOverflowError, VramscopeError
 from vramscope.graph.dtypes import is_packed, numpy_dtype, tensor_bytes
 from vramscope.run.bindings import Binding, check_logical, check_named, too_short
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vramscope.devices.base import Buffer, Device
+    from vramscope.devices.base import Device
     from vramscope.graph.dtypes import ElementType
     from vramscope.graph.model import Array
     from vramscope.run.store import GraphStore, GraphToken
+    from vramscope.run.virtual_memory import Ranges, VirtualBacking
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +65,15 @@ def physical_bytes(spec: BindingSpec) -> int:
         raise ShapeOverflowError(what, f"{error.what}: {error.why}", error.remedy) from error
 
 
-@dataclass(frozen=True, slots=True)
-class Owned:
-    """A buffer of the binding's own, and what ends its charge once it is given back."""
-
-    buffer: Buffer
-    discharge: Callable[[], None]
+def span_of(shape: tuple[int, ...], spec: BindingSpec) -> int:
+    """Bytes from the start to the end of the last element of a prefix ``shape`` in the physical strides."""
+    if 0 in shape or is_packed(spec.dtype):
+        return 0 if 0 in shape else physical_bytes(spec)
+    last, stride = 0, 1
+    for extent, whole in zip(reversed(shape), reversed(spec.physical), strict=False):
+        last += (extent - 1) * stride
+        stride *= whole
+    return (last + 1) * numpy_dtype(spec.dtype).itemsize
 
 
 class DeviceIoBinding:
@@ -81,8 +85,9 @@ class DeviceIoBinding:
         spec: BindingSpec,
         raw: Array,
         address: int,
-        owner: Owned | None = None,
+        owner: Callable[[], None] | None = None,
         keep: object = None,
+        backing: VirtualBacking | None = None,
     ) -> None:
         """Binds the head of ``raw``.
 
@@ -91,8 +96,9 @@ class DeviceIoBinding:
             spec: what it is bound to.
             raw: the allocation as flat bytes.
             address: where it starts.
-            owner: given back when the binding is closed; None: the memory is the caller's.
+            owner: gives the memory back when the binding is closed; None: it is the caller's.
             keep: held as long as the binding lives.
+            backing: of memory that is committed range by range.
 
         Raises:
             BindingError: bound to nothing.
@@ -103,6 +109,7 @@ class DeviceIoBinding:
         self.transfers = BindingTransfers()
         self.quarantined = False
         self._raw, self._address, self._owner, self._keep = raw, address, owner, keep
+        self._backing = backing
         self._logical = spec.physical
         self._tokens: list[tuple[GraphStore, GraphToken]] = []
         self._closed = False
@@ -147,6 +154,39 @@ class DeviceIoBinding:
             )
         self._logical = shape
 
+    @property
+    def committed_ranges(self) -> Ranges:
+        """Byte ranges with memory behind them: all of it, but for virtual memory."""
+        return ((0, self.size),) if self._backing is None else self._backing.committed
+
+    @property
+    def committed_bytes(self) -> int:
+        """Bytes with memory behind them, in whole granules for virtual memory."""
+        return self.size if self._backing is None else self._backing.committed_bytes
+
+    def commit(self, start: int, end: int) -> int:
+        """See :meth:`VirtualBacking.commit`; 0 for memory that is committed as a whole."""
+        return 0 if self._backing is None else self._backing.commit(start, end)
+
+    def decommit(self, start: int, end: int) -> int:
+        """See :meth:`VirtualBacking.decommit`.
+
+        Raises:
+            InvalidRequestError: the memory is committed as a whole, or the range is not its own.
+        """
+        if self._backing is None:
+            raise InvalidRequestError(f"decommitting {self.name}", "its memory is committed as a whole")
+        return self._backing.decommit(start, end)
+
+    def _require_committed(self, shape: tuple[int, ...]) -> None:
+        end = span_of(shape, self.spec)
+        if self._backing is not None and not self._backing.covers(end):
+            raise BindingError(
+                f"binding {self.name} of shape {list(shape)}",
+                f"it reaches byte {end:,}, and {self.committed_ranges} are committed",
+                "Commit the range first",
+            )
+
     def snapshot(self) -> Binding:
         """The binding as kernels and signatures see it now; its output is the exposed shape too.
 
@@ -163,6 +203,7 @@ class DeviceIoBinding:
         if not is_packed(spec.dtype):
             array = array.view(numpy_dtype(spec.dtype)).reshape(spec.physical)
         shown = self._logical if spec.exposes else spec.physical
+        self._require_committed(shown)
         return Binding(
             input=spec.input,
             output=spec.output,
@@ -184,6 +225,7 @@ class DeviceIoBinding:
             BindingError: another shape or type.
         """
         whole = self.snapshot()
+        self._require_committed(values.shape)
         target = whole.array if values.shape == self.spec.physical else whole.input_view()
         if values.shape != target.shape or values.dtype != target.dtype:
             raise BindingError(
@@ -200,6 +242,7 @@ class DeviceIoBinding:
 
     def read(self) -> Array:
         """A copy of the whole physical buffer; counted as one download."""
+        self._require_committed(self.spec.physical)
         return self._download(self.snapshot().array)
 
     def read_logical(self) -> Array:
@@ -241,8 +284,7 @@ class DeviceIoBinding:
         finally:
             self._tokens.clear()
         if self._owner is not None:
-            self.device.release(self._owner.buffer)
-            self._owner.discharge()
+            self._owner()
 
     def _open(self) -> None:
         if self._closed:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from vramscope.devices.governor_growth import ZoneMetrics
+from vramscope.devices.governor_mapping import GRANULE
 from vramscope.errors import InvalidRequestError
 from vramscope.plan.streaming import working_set
 from vramscope.plan.types import ComponentName
+from vramscope.run.binding_factory import binding_spec, virtual_binding
 from vramscope.run.memory_state import MemoryState, memory_state
 
 if TYPE_CHECKING:
     from vramscope.devices.governor_types import MemoryGovernor
+    from vramscope.run.device_binding import DeviceIoBinding
     from vramscope.run.runner import Runner
 
 
@@ -35,7 +39,39 @@ class Governance:
             TierExhaustedError: it does not hold what the session has; every lease is as it was.
             InvalidRequestError: another authority governs the session already.
         """
+        zone = self.runner.memory.zone
+        if zone is not None and zone.metrics().live_holders:
+            raise InvalidRequestError(
+                "adopting another governor", "virtual bindings are mapped under this one", "Close them first"
+            )
+        self.runner.memory.zone = None
         return self.runner.memory.leases.adopt(governor)
+
+    def virtual_binding(
+        self,
+        physical: tuple[int, ...],
+        *,
+        input_name: str = "",
+        output_name: str = "",
+        granule: int = GRANULE,
+    ) -> DeviceIoBinding:
+        """A binding with the physical strides of ``physical`` whose bytes are committed range by range.
+
+        Its address never changes, so a graph that was captured over it stays while it grows.
+
+        Raises:
+            BindingError: as for an ordinary binding.
+            InvalidRequestError: not on the host device, or a third party governs the session.
+        """
+        program = self.runner.planner.model.program
+        spec = binding_spec(program, (input_name, output_name), physical, fixed_strides=True)
+        return virtual_binding(self.runner.memory, spec, granule)
+
+    @property
+    def mapped(self) -> ZoneMetrics:
+        """What virtual memory has mapped, and how its growth went."""
+        zone = self.runner.memory.zone
+        return ZoneMetrics() if zone is None else zone.metrics()
 
     def set_weight_residency_budget(self, size: int) -> int:
         """Lets weights take ``size`` bytes, before the session is prepared; returns the effective figure.

@@ -20,6 +20,7 @@ from vramscope.run.workspace import peak_of, reserve_slot
 
 if TYPE_CHECKING:
     from vramscope.devices.base import Buffer, Device
+    from vramscope.devices.governor_growth import MappedZone
     from vramscope.graph.model import Array, WeightSource
     from vramscope.run.leases import SessionLeases
     from vramscope.run.paging import WeightPager
@@ -41,6 +42,8 @@ class SessionMemory:
     workspace: dict[Lifetime, Buffer] = field(default_factory=dict)
     alignments: dict[Lifetime, int] = field(default_factory=dict)
     """What each workspace slot is aligned to at least."""
+    zone: MappedZone | None = None
+    """Where virtual memory is mapped; made when it is first needed."""
     _out: dict[int, Buffer] = field(default_factory=dict)
 
     def take(self, component: ComponentName, name: str, size: int) -> Buffer:

@@ -12,6 +12,7 @@ from vramscope.decode.cache import allocate_cache, grow_cache, kv_buffer_bytes
 from vramscope.decode.inspection import SlotsView, inspect
 from vramscope.decode.prompts import check_prompts
 from vramscope.decode.sampling import Sampler
+from vramscope.decode.saving import restore_state, save_state
 from vramscope.decode.session_state import RunState, SavedState, StepKind
 from vramscope.decode.slot import GraphSlot
 from vramscope.decode.snapshots import decode_snapshot
@@ -304,25 +305,12 @@ class Decoder:
         return np.array(self._run.logits, np.float32)
 
     def save(self) -> SavedState:
-        """Everything a step changes.
-
-        Position, device state, feeds, sliding caches, the sampler's random state.
-        """
-        memory = self._runner.memory
-        sliding = {pair.input for pair in self._contract.kv if pair.window}
-        held = {name: np.array(buffer.bytes) for name, buffer in memory.io.items()}
-        held.update({name: np.array(memory.kv[name].bytes) for name in sliding})
-        return SavedState(self._run.position, held, self._sampler.save())
+        """Everything a step changes."""
+        return save_state(self._runner.memory, self._contract, self._run, self._sampler)
 
     def restore(self, saved: SavedState) -> None:
         """Goes back to a saved state; the addresses of all buffers stay."""
-        memory = self._runner.memory
-        for name, content in saved.contents.items():
-            buffer = memory.io.get(name) or memory.kv[name]
-            buffer.bytes[:] = content
-        self._run.position = saved.position
-        self._run.finished = ""
-        self._sampler.restore(saved.random)
+        restore_state(self._runner.memory, self._run, self._sampler, saved)
 
     def _need_room(self) -> None:
         if self._state is DecodeState.IDLE:

@@ -172,6 +172,13 @@ class CapacityUnavailableError(VramscopeError):
 
 
 @dataclass(eq=False)
+class HeterogeneousExecutionUnsupportedError(VramscopeError):
+    """``facility`` needs one device, and the session runs on two providers (semantics 1.21)."""
+
+    facility: str = ""
+
+
+@dataclass(eq=False)
 class WorkspaceNotPreparedError(VramscopeError):
     """A slot that a capture may not replace is missing (``prepared`` 0) or too small (semantics 1.11)."""
 

@@ -1,4 +1,4 @@
-"""Saving what a decode step changes, and going back to it: verification compares two runs of the same steps."""
+"""Saves what a decode step changes, and goes back to it: verification runs the same steps twice."""
 
 from __future__ import annotations
 

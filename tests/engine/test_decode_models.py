@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from decoders import CPU_MODELS
 
 from vramscope.api import make_plan, open_path
 from vramscope.decode.decoder import Decoder
@@ -21,25 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vramscope.graph.model import Model
-
-CPU_MODELS = (
-    "mobius-tiny-llama-fp16-cuda",
-    "mobius-tiny-llama-fp32-default",
-    "mobius-tiny-llama-fp32-static",
-    "mobius-tiny-llama-std",
-    "optimum-tiny-gpt2",
-    "tiny-gemma3-fp32-cpu",
-    "tiny-llama-fp16-cuda",
-    "tiny-llama-fp32-cpu",
-    "tiny-llama-fp32-cpu-prune",
-    "tiny-llama-int4-cpu",
-    "tiny-llama-int4-cpu-qdq",
-    "tiny-llama-int4-cuda",
-    "tiny-llama-int8-cpu",
-    "tiny-llama-tied-fp32-cpu",
-    "tiny-qwen3-fp32-cpu",
-    "torchexp-tiny-llama",
-)
 
 GROUND_TRUTH = {
     "mobius-tiny-llama-fp32-default": "tiny-llama",

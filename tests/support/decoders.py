@@ -1,0 +1,22 @@
+"""The tiny decoders that the host device runs, by folder."""
+
+from __future__ import annotations
+
+CPU_MODELS = (
+    "mobius-tiny-llama-fp16-cuda",
+    "mobius-tiny-llama-fp32-default",
+    "mobius-tiny-llama-fp32-static",
+    "mobius-tiny-llama-std",
+    "optimum-tiny-gpt2",
+    "tiny-gemma3-fp32-cpu",
+    "tiny-llama-fp16-cuda",
+    "tiny-llama-fp32-cpu",
+    "tiny-llama-fp32-cpu-prune",
+    "tiny-llama-int4-cpu",
+    "tiny-llama-int4-cpu-qdq",
+    "tiny-llama-int4-cuda",
+    "tiny-llama-int8-cpu",
+    "tiny-llama-tied-fp32-cpu",
+    "tiny-qwen3-fp32-cpu",
+    "torchexp-tiny-llama",
+)

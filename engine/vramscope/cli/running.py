@@ -13,6 +13,7 @@ from vramscope.cli.session import check_reports, make_plan, open_model, scenario
 from vramscope.errors import InputError
 from vramscope.messages.live import Empty, SnapshotInfo
 from vramscope.messages.planning import ScenarioInfo
+from vramscope.messages.reporting import CompareParams, DifferenceInfo
 from vramscope.messages.running import (
     CaptureInfo,
     CountParams,
@@ -26,10 +27,12 @@ from vramscope.messages.running import (
 )
 from vramscope.report.text import figure_text, rate_text
 from vramscope.server.engine import Engine
+from vramscope.server.reporting import compare
 from vramscope.units import format_bytes
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from rich.console import Console
 
@@ -57,6 +60,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     replay: RunInfo | None
     verify: VerifyInfo | None
     snapshot: SnapshotInfo
+    prediction: list[DifferenceInfo]
+    """Per component the bytes planned (left) and at the peak (right); the difference is the error."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -228,6 +233,7 @@ def generate(
         replay=replayed,
         verify=verified,
         snapshot=engine.snapshot(),
+        prediction=compare(engine, CompareParams(run=True), listener).components,
     )
 
 
@@ -261,6 +267,7 @@ def show_outcome(out: Console, outcome: Outcome) -> None:
             f"{figure_text(snapshot.kernel_temporaries)} beside the plan, in a measured step",
         ),
         ("device memory", _now_and_peak(snapshot)),
+        ("prediction", _prediction(outcome.prediction)),
         ("leased", _leased(snapshot)),
         *(() if snapshot.streaming is None else (("weights streamed", streamed_words(snapshot.streaming)),)),
         ("uploads", f"{snapshot.uploads}, {format_bytes(snapshot.upload_bytes)}"),
@@ -295,6 +302,17 @@ def _demand(item: ExpertTraffic) -> str:
     """What the routes of one phase asked for, and how much of it was different experts."""
     asked = f"{format_bytes(item.logical)} routed, {format_bytes(item.unique)} of selected experts"
     return f"{asked}; {format_bytes(item.uploaded)} uploaded in whole banks, {item.page_ins} page-ins"
+
+
+def _prediction(rows: Sequence[DifferenceInfo]) -> str:
+    """Every component that was measured: right to the byte, or by how much not."""
+    known = [row for row in rows if row.difference is not None]
+    off = [_off(row.name, row.difference) for row in known if row.difference]
+    return ", ".join(off) or f"0 B off in {len(known)} of {len(rows)} components"
+
+
+def _off(name: str, error: int) -> str:
+    return f"{name}: {error:,} B more than planned" if error > 0 else f"{name}: {-error:,} B not needed yet"
 
 
 def _leased(snapshot: SnapshotInfo) -> str:

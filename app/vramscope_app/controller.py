@@ -7,14 +7,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from PySide6.QtCore import QObject, Qt, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
 from vramscope.messages.headroom import HeadroomParams
 from vramscope.messages.live import EMPTY_SNAPSHOT
 from vramscope.messages.node import NodeParams
-from vramscope.messages.planning import ExportParams, PlanParams
+from vramscope.messages.planning import ExportParams
 from vramscope.messages.running import CountParams, PrefillParams, RunModelParams
 from vramscope_app.client import IMMEDIATE, QUIET, Call, Death, EngineClient, Refusal, Reply
+from vramscope_app.replanning import Replanner
 from vramscope_app.rows.devices import device_of
 from vramscope_app.rows.headroom import other_batches
 from vramscope_app.rows.history import History, record, redo, undo
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from vramscope.messages.planning import ScenarioInfo
     from vramscope.messages.running import SamplingInfo
 
-REPLAN_MILLISECONDS = 25
-"""Scenario edits within this time become one plan."""
 KEPT_FAILURES = 20
 TABLES = {"nodes": "nodes", "arena": "arenas"}
 """Kinds of tables and the fields of the state that hold them, by phase."""
@@ -60,15 +59,9 @@ class Controller(QObject):
         self.state = AppState()
         self._chunks: list[TableChunk] = []
         self._tables: dict[str, dict[str, NodeTable]] = {}
-        self._plan_call = 0
-        self._plan_again = False
         self._curves_of = 0
         self._wishes: dict[str, Any] = {}
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setTimerType(Qt.TimerType.PreciseTimer)
-        self._timer.setInterval(REPLAN_MILLISECONDS)
-        self._timer.timeout.connect(self._send_plan)
+        self._replanner = Replanner(client, self._plannable, self)
         client.ready.connect(self._on_ready)
         client.answered.connect(self._on_answer)
         client.failed.connect(self._on_failure)
@@ -91,7 +84,8 @@ class Controller(QObject):
     def restart(self) -> None:
         """Starts a dead engine again; the model is opened again once it answers."""
         self.client.stop(0)
-        self._plan_call, self._plan_again, self._curves_of = 0, False, 0
+        self._replanner.forget()
+        self._curves_of = 0
         self.start()
 
     def open(self, source: OpenParams) -> None:
@@ -110,7 +104,7 @@ class Controller(QObject):
         if scenario != self.state.scenario:
             history = record(self.state.history, self.state.scenario, scenario, time.monotonic())
             self._set(scenario=scenario, history=history)
-            self.plan_soon()
+            self._replanner.edited()
 
     def undo(self) -> None:
         """Takes the last edit of the scenario back."""
@@ -123,12 +117,11 @@ class Controller(QObject):
     def _travel(self, way: Callable[[History, ScenarioInfo], tuple[History, ScenarioInfo]]) -> None:
         history, scenario = way(self.state.history, self.state.scenario)
         self._set(history=history, scenario=scenario)
-        self.plan_soon()
+        self._replanner.edited()
 
-    def plan_soon(self) -> None:
-        """Plans after a moment, so that a dragged slider is one plan, not fifty."""
-        if self.state.ready and self.state.model is not None and not self._timer.isActive():
-            self._timer.start()
+    def _plannable(self) -> ScenarioInfo | None:
+        """What to plan; None without an engine or a model."""
+        return self.state.scenario if self.state.ready and self.state.model is not None else None
 
     def declare(self, symbol: str, text: str) -> None:
         """Sets the maximum of a symbol from what was typed; empty takes it back."""
@@ -257,14 +250,17 @@ class Controller(QObject):
         self._set(busy=self._busy_now(), **changes)
         if reply.call.method in RUNNING:
             self.client.call("slots")
-        if reply.call.method == "open" or (reply.call.method == "plan" and self._plan_again):
-            self._send_plan()
+        if reply.call.method == "open":
+            self._replanner.send()
+        elif reply.call.method == "plan":
+            self._replanner.settled()
 
     def _take_open(self, reply: Reply) -> dict[str, Any]:
         model, same = reply.result, reply.call.params == self.state.opened
         kept = self.state.scenario if same else wished(model.scenario, self._wishes)
         self._wishes = {}
-        self._chunks, self._plan_call, self._plan_again, self._curves_of = [], 0, False, 0
+        self._chunks, self._curves_of = [], 0
+        self._replanner.forget()
         self.cleared.emit()
         return {
             "source": reply.call.params,
@@ -286,15 +282,8 @@ class Controller(QObject):
             "failures": (),
         }
 
-    def _send_plan(self) -> None:
-        if not self.state.ready or self.state.model is None:
-            return
-        self._plan_again = self._plan_call in {call.id for call in self.client.calls}
-        if not self._plan_again:
-            self._plan_call = self.client.call("plan", PlanParams(scenario=self.state.scenario))
-
     def _take_plan(self, reply: Reply) -> dict[str, Any]:
-        if reply.call.id != self._plan_call:
+        if not self._replanner.newest(reply.call.id):
             return {}
         self._tables = {}
         return {"plan": reply.result, "failures": _without(self.state.failures, "plan")}
@@ -347,17 +336,17 @@ class Controller(QObject):
             self.client.stop(0)
             self._on_death(Death(refusal.error.why, (call,)))
             return
-        stale = call.method == "plan" and call.id != self._plan_call
+        stale = call.method == "plan" and not self._replanner.newest(call.id)
         if stale or refusal.error.code == "Cancelled":
             self._set(busy=self._busy_now())
         else:
             failures = (refusal, *_without(self.state.failures, call.method))[:KEPT_FAILURES]
             self._set(busy=self._busy_now(), notice=refusal, failures=failures)
-        if call.method == "plan" and self._plan_again:
-            self._send_plan()
+        if call.method == "plan":
+            self._replanner.settled()
 
     def _on_death(self, death: Death) -> None:
-        self._timer.stop()
+        self._replanner.forget()
         self._set(engine=Engine.DEAD, death=death, busy=None, notice=None)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from PySide6.QtCore import QAbstractItemModel, QModelIndex, QObject, Qt
+from PySide6.QtCore import QAbstractItemModel, QModelIndex, QObject, Qt, Signal
 from PySide6.QtGui import QColor
 
 from vramscope_app.models.rows_model import LEFT, RIGHT, Index
@@ -23,6 +22,9 @@ SHARE_ROLE = int(Qt.ItemDataRole.UserRole)
 
 class NodeModel(QAbstractItemModel):
     """Scopes and nodes of one phase, filtered and sorted by NumPy, never by a proxy."""
+
+    repainted = Signal()
+    """Cells anywhere in the tree changed, the items did not."""
 
     def __init__(self, look: Look, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -125,13 +127,14 @@ class NodeModel(QAbstractItemModel):
         return rows.build_tree(self._view.scopes, kept, keys, descending=descending)
 
     def _tell_cells(self) -> None:
-        last = len(COLUMNS) - 1
-        shown = np.flatnonzero(np.diff(self._tree.starts))
-        for slot in shown:
-            item = int(slot) - 1
-            parent = self._index_of_item(item)
-            bottom = self._tree.count(item) - 1
-            self.dataChanged.emit(self.index(0, 0, parent), self.index(bottom, last, parent))
+        """Tells that cells changed: at the top one by one, below by asking for a new picture.
+
+        A view looks through its rows for each parent that is told: a thousand would take a second.
+        """
+        top = self._tree.count(-1)
+        if top:
+            self.dataChanged.emit(self.index(0, 0), self.index(top - 1, len(COLUMNS) - 1))
+        self.repainted.emit()
 
     def _index_of_item(self, item: int) -> QModelIndex:
         return QModelIndex() if item < 0 else self.createIndex(int(self._tree.places[item]), 0, item)

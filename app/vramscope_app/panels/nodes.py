@@ -128,6 +128,7 @@ class NodePanel(QWidget):
         self.grouping.toggled.connect(self._group)
         self.view.header().sortIndicatorChanged.connect(self.model.sort)
         self.view.selectionModel().currentRowChanged.connect(self.chosen)
+        self.model.repainted.connect(self.view.viewport().update)
         self.model.modelAboutToBeReset.connect(self._remember)
         self.model.modelReset.connect(self._restore)
 

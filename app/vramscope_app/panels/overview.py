@@ -90,7 +90,15 @@ class Overview(QWidget):
         self._show_node.setVisible(bool(self._node))
 
     def _show_suggestions(self, plan: PlanInfo | None) -> None:
-        """All of them in the menu; the first as buttons where something stands in the way."""
+        """All of them in the menu; the first as buttons where something stands in the way.
+
+        While a slider moves nobody looks for new ones: the old ones stay in their places, greyed out.
+        """
+        brief = plan is not None and plan.brief
+        self.suggestions.setEnabled(not brief)
+        self.remedies.setEnabled(not brief)
+        if brief:
+            return
         found = plan.suggestions if plan is not None else []
         blocked = plan is not None and plan.verdict.kind in BLOCKED
         self.suggestions.set_suggestions(found)

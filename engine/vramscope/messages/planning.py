@@ -33,6 +33,8 @@ class PlanParams(msgspec.Struct, frozen=True, kw_only=True):
     """Plans the open model."""
 
     scenario: ScenarioInfo
+    brief: bool = False
+    """Without suggestions and without the rows of nodes and blocks: while a slider moves."""
 
 
 class ComponentInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,6 +121,8 @@ class PlanInfo(msgspec.Struct, frozen=True, kw_only=True):
     problems: list[ProblemInfo]
     node_rows: int
     milliseconds: float
+    brief: bool = False
+    """Nobody looked for suggestions, and no rows follow."""
 
 
 class HeadroomInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,9 @@ steps (constant steps, control-flow bodies, sequences, graph outputs), and weigh
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from vramscope.errors import ScenarioError
@@ -53,6 +55,7 @@ class StreamedWeights:
         sources = {source.identity: source.size for source in index.program.weights.values()}
         self._sizes = {name: sources[name] for name in sorted(names)}
         self._fixed = weights.bytes - sum(self._sizes.values())
+        self._uses = Counter(name for step in self._steps for name in step.weights)
         self._known: dict[int, WeightPlan] = {}
 
     def under(self, budget: int | None) -> WeightPlan:
@@ -72,7 +75,7 @@ class StreamedWeights:
     def _size(self, names: Collection[str]) -> int:
         return sum(self._sizes[name] for name in names)
 
-    @property
+    @cached_property
     def least(self) -> int:
         """The least budget that works: everything that can be is streamed."""
         return self._fixed + self._window(self._sizes)[1]
@@ -98,7 +101,7 @@ class StreamedWeights:
         room = budget - self._fixed - self._size(resident) - self._window(streamed)[1]
         if room < 0:
             return None
-        uses = {name: sum(name in step.weights for step in self._steps) for name in streamed}
+        uses = self._uses
         for name in sorted(streamed, key=lambda name: (-uses[name], -self._sizes[name], name)):
             if self._sizes[name] <= room:
                 resident.add(name)

@@ -84,12 +84,12 @@ def _weight_budget(planner: Planner, plan: Plan, scenario: Scenario) -> Iterable
     if short <= 0 or room <= 0 or scenario.runtime != OWN_RUNTIME:
         return
     other = replace(scenario, weight_budget=room)
-    if planner.total_bytes(other) is not None:
-        title = f"Stream weights from the file beyond {format_bytes(room)} (host device; slower)"
-        yield _compare(planner, plan, other, title, weight_budget=room)
+    title = f"Stream weights from the file beyond {format_bytes(room)} (host device; slower)"
+    yield _compare(planner, plan, other, title, weight_budget=room)
 
 
 def _compare(planner: Planner, plan: Plan, other: Scenario, title: str, **change: int) -> Suggestion:
+    """A change with what it saves: nothing where it cannot be planned."""
     size = planner.total_bytes(other)
     saves = 0 if size is None else plan.total.known - size
     return Suggestion(title, saves, MappingProxyType(dict(change)))

@@ -160,7 +160,7 @@ def bytes_figure(figure: Figure) -> BytesFigure:
 def plan_info(
     plan: Plan,
     problems: Sequence[str],
-    suggestions: Sequence[Suggestion],
+    suggestions: Sequence[Suggestion] | None,
     *,
     ticket: int,
     milliseconds: float,
@@ -170,7 +170,7 @@ def plan_info(
     Args:
         plan: the answer of the planner.
         problems: the model's own, told again with every plan.
-        suggestions: what would save bytes.
+        suggestions: what would save bytes; None when nobody looked.
         ticket: names this plan; its node tables carry the same.
         milliseconds: how long planning took.
     """
@@ -193,11 +193,12 @@ def plan_info(
                 change=dict(item.change),
                 headroom=headroom_after(plan, item),
             )
-            for item in suggestions
+            for item in suggestions or ()
         ],
         problems=_problems(plan, problems),
         node_rows=sum(len(item.nodes) for item in plan.phases),
         milliseconds=milliseconds,
+        brief=suggestions is None,
     )
 
 

@@ -130,9 +130,9 @@ class Engine:
         """Plans the open model; the node rows are in :meth:`node_tables`."""
         from vramscope.server.convert import scenario_of
 
-        return self._make_plan(scenario_of(params.scenario))
+        return self._make_plan(scenario_of(params.scenario), brief=params.brief)
 
-    def _make_plan(self, scenario: Scenario) -> PlanInfo:
+    def _make_plan(self, scenario: Scenario, *, brief: bool) -> PlanInfo:
         from vramscope.plan.suggest import suggestions
         from vramscope.server.convert import plan_info
 
@@ -142,9 +142,8 @@ class Engine:
         milliseconds = (perf_counter() - started) * 1000
         _check_maxima(plan)
         ticket = self._tickets + 1
-        info = plan_info(
-            plan, planner.model.problems, suggestions(planner, plan), ticket=ticket, milliseconds=milliseconds
-        )
+        found = None if brief else suggestions(planner, plan)
+        info = plan_info(plan, planner.model.problems, found, ticket=ticket, milliseconds=milliseconds)
         self._plan, self._plan_info, self._tickets = plan, info, ticket
         return info
 

@@ -137,7 +137,9 @@ class Worker:
             self._outbox.send(Failure(id=request.id, error=error_info(error, request.method)))
             return
         tables = TABLES.get(type(result))
-        for chunk in tables(engine) if tables is not None else ():
+        if tables is None or (isinstance(result, PlanInfo) and result.brief):
+            return
+        for chunk in tables(engine):
             self._outbox.notify("table", chunk)
 
     def _listener(self, job: Job) -> Listener:

@@ -1,0 +1,100 @@
+"""Re-planning while the scenario is edited: few plans, brief ones while it moves, a whole one at rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from vramscope.messages.planning import PlanParams, ScenarioInfo
+from vramscope_app.client import Call
+from vramscope_app.replanning import Replanner
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from pytestqt.qtbot import QtBot
+    from tests.app.conftest import Script
+
+
+class FakeWire:
+    """Remembers what was asked; the newest call stays without an answer until ``calls`` is emptied."""
+
+    def __init__(self) -> None:
+        self.sent: list[PlanParams] = []
+        self.calls: tuple[Call, ...] = ()
+
+    def call(self, method: str, params: PlanParams) -> int:
+        self.sent.append(params)
+        self.calls = (Call(len(self.sent), method, params, 0.0),)
+        return len(self.sent)
+
+
+@pytest.fixture
+def wire() -> FakeWire:
+    return FakeWire()
+
+
+@pytest.fixture
+def replanner(script: Script, wire: FakeWire) -> Replanner:
+    return Replanner(wire, lambda: ScenarioInfo(context=64), script.window)  # type: ignore[arg-type]  # a stand-in
+
+
+def test_one_edit_is_one_whole_plan(qtbot: QtBot, replanner: Replanner, wire: FakeWire) -> None:
+    replanner.edited()
+    qtbot.waitUntil(lambda: bool(wire.sent))
+    assert not wire.sent[0].brief
+    wire.calls = ()
+    replanner.settled()
+    qtbot.wait(250)
+    assert len(wire.sent) == 1
+
+
+def test_a_movement_is_brief_plans_and_a_whole_one_at_its_end(
+    qtbot: QtBot, replanner: Replanner, wire: FakeWire
+) -> None:
+    for _ in range(30):
+        replanner.edited()
+        qtbot.wait(10)
+        wire.calls = ()
+        replanner.settled()
+    qtbot.waitUntil(lambda: not wire.sent[-1].brief)
+    assert 4 <= len(wire.sent) <= 20
+    assert sum(params.brief for params in wire.sent) >= len(wire.sent) - 2
+
+
+def test_while_a_plan_runs_no_other_is_asked_and_the_last_wish_follows(
+    qtbot: QtBot, replanner: Replanner, wire: FakeWire
+) -> None:
+    replanner.send()
+    replanner.send()
+    assert len(wire.sent) == 1
+    assert replanner.newest(1)
+    wire.calls = ()
+    replanner.settled()
+    assert len(wire.sent) == 2
+    assert not replanner.newest(1)
+    replanner.forget()
+    wire.calls = ()
+    replanner.settled()
+    qtbot.wait(50)
+    assert len(wire.sent) == 2
+
+
+def test_a_brief_plan_keeps_the_suggestions_in_their_places_but_grey(
+    script: Script, messages: ModuleType
+) -> None:
+    script.open()
+    made = messages.plan()
+    short = msgspec.structs.replace(made, verdict=msgspec.structs.replace(made.verdict, kind="does not fit"))
+    script.answer("plan", PlanParams(scenario=made.scenario), short)
+    row = script.window.overview.remedies
+    assert row.isVisible()
+    assert row.isEnabled()
+    brief = msgspec.structs.replace(short, suggestions=[], brief=True, ticket=2)
+    script.answer("plan", PlanParams(scenario=made.scenario), brief)
+    assert row.isVisible()
+    assert not row.isEnabled()
+    script.answer("plan", PlanParams(scenario=made.scenario), msgspec.structs.replace(short, ticket=3))
+    assert row.isEnabled()

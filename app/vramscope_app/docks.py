@@ -34,7 +34,7 @@ class DockPlace:
 
 DOCKS = (
     DockPlace("run", "Run", RIGHT, scrolls=True),
-    DockPlace("live", "Live memory", RIGHT),
+    DockPlace("live", "Live", RIGHT),
     DockPlace("axes", "Bounded axes", BOTTOM),
     DockPlace("headroom", "Headroom", BOTTOM),
     DockPlace("inspector", "Node", BOTTOM),
@@ -93,5 +93,5 @@ def arrange(window: QMainWindow, docks: Mapping[str, QDockWidget]) -> None:
         window.tabifyDockWidget(first, second)
     bottom[0].raise_()
     window.resizeDocks([docks["run"]], [RIGHT_WIDTH], Qt.Orientation.Horizontal)
-    window.resizeDocks([docks["run"], docks["live"]], [490, 310], Qt.Orientation.Vertical)
+    window.resizeDocks([docks["run"], docks["live"]], [440, 360], Qt.Orientation.Vertical)
     window.resizeDocks([bottom[0]], [BOTTOM_HEIGHT], Qt.Orientation.Vertical)

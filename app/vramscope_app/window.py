@@ -267,6 +267,7 @@ class MainWindow(CommandWindow):
 
     def _take_events(self, events: Events) -> None:
         self.events.add_events(events)
+        self.live.add_events(events)
         self._news()
 
     def _take_token(self, token: object) -> None:
@@ -297,7 +298,7 @@ class MainWindow(CommandWindow):
         self.run_panel.refresh()
         self.events.refresh()
         self.run_panel.set_state(state)
-        self.counters.set_counters(state.live.counters)
+        self.counters.set_snapshot(state.live)
         self.capture_panel.set_slots(state.live.slots)
 
     def _clear(self) -> None:

@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QPainter
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from vramscope_app.panels.headroom import token_ticks
-from vramscope_app.panels.live import AXIS_WIDTH, byte_spacing, byte_ticks
+from vramscope_app.panels.ticks import AXIS_WIDTH, byte_spacing, byte_ticks
 from vramscope_app.rows.arena import COLOURS, Arena, arena_of
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from PySide6.QtWidgets import QLabel, QSplitter, QVBoxLayout, QWidget
 
 from vramscope_app.panels.table import TablePanel
 from vramscope_app.rows.slots import MEMORY_HEADINGS, memory_rows, memory_words
-from vramscope_app.rows.tables import COUNTER_HEADINGS, counter_rows
+from vramscope_app.rows.tables import COUNTER_HEADINGS, counter_rows, level_rows
 
 if TYPE_CHECKING:
-    from vramscope.messages.live import CounterInfo
+    from vramscope.messages.live import SnapshotInfo
     from vramscope.messages.slots import SlotChangeInfo
     from vramscope_app.look import Look
 
@@ -22,7 +22,7 @@ class CounterPanel(QWidget):
 
     def __init__(self, look: Look) -> None:
         super().__init__()
-        self._counters: list[CounterInfo] = []
+        self._shown: object = None
         self.table = TablePanel("counters", "Allocations", COUNTER_HEADINGS, look)
         self.slots = TablePanel("memory_slots", "History of memory slots", MEMORY_HEADINGS, look)
         self.words = QLabel(memory_words([]))
@@ -38,16 +38,17 @@ class CounterPanel(QWidget):
         split = QSplitter(Qt.Orientation.Horizontal)
         split.addWidget(self.table)
         split.addWidget(right)
-        split.setSizes([520, 500])
+        split.setSizes([560, 460])
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(split)
 
-    def set_counters(self, counters: list[CounterInfo]) -> None:
-        """Shows the newest counts."""
-        if counters != self._counters:
-            self._counters = counters
-            self.table.set_rows(counter_rows(counters))
+    def set_snapshot(self, now: SnapshotInfo) -> None:
+        """Shows the newest counts, and what lies around them."""
+        shown = (now.counters, now.leases, now.left, now.phase_peaks)
+        if shown != self._shown:
+            self._shown = shown
+            self.table.set_rows([*counter_rows(now.counters), *level_rows(now)])
 
     def set_history(self, changes: list[SlotChangeInfo]) -> None:
         """Shows what became of the memory slots."""

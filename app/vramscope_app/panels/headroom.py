@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
-from vramscope_app.panels.live import AXIS_WIDTH, byte_spacing, byte_ticks
+from vramscope_app.panels.ticks import AXIS_WIDTH, byte_spacing, byte_ticks
 from vramscope_app.rows.headroom import Chart, chart, context_at, spoken
 from vramscope_app.text import short_bytes
 from vramscope_app.theme import component_colour

@@ -1,37 +1,23 @@
-"""Live memory: bytes held and allocations made, over time or per step, drawn at most 30 times a second."""
+"""The live dock: two strip charts with one horizontal axis, and the newest numbers in words."""
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-import pyqtgraph as pg
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QFont
-from PySide6.QtWidgets import (
-    QButtonGroup,
-    QGraphicsItem,
-    QHBoxLayout,
-    QLabel,
-    QToolButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtCore import QSignalBlocker
+from PySide6.QtWidgets import QButtonGroup, QComboBox, QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWidget
 
 from vramscope.messages.live import EMPTY_SNAPSHOT
 from vramscope_app.panels.steady import SteadyLabel
-from vramscope_app.rows.live import LiveSeries
+from vramscope_app.panels.strip_chart import StripChart
+from vramscope_app.rows.live import CHARTS, LiveSeries, visible
 from vramscope_app.text import exact_bytes, figure_text, figure_tip, short_bytes
 from vramscope_app.theme import component_colour
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from vramscope.messages.live import SnapshotInfo, TokenInfo
+    from vramscope.messages.live import Events, SnapshotInfo, TokenInfo
     from vramscope_app.look import Look
 
-AXIS_WIDTH = 66
 NUMBER_CHARACTERS = 10
 NUMBERS = (
     ("step", "allocs last step"),
@@ -39,69 +25,77 @@ NUMBERS = (
     ("peak", "peak"),
     ("beside", "beside the plan"),
 )
-
-
-def byte_ticks(values: Sequence[float], _scale: float, _spacing: float) -> list[str]:
-    """Tick texts of an axis of bytes; the 0 at its end would be cut off."""
-    return [short_bytes(round(value)) if value else "" for value in values]
-
-
-def byte_spacing(low: float, high: float, size: float) -> list[tuple[float, float]]:
-    """Tick distances that are powers of two, a tick about every 34 pixels."""
-    wanted = max((high - low) / max(size / 34, 1), 1.0)
-    return [(float(2 ** math.ceil(math.log2(wanted))), 0.0)]
-
-
-def count_ticks(values: Sequence[float], _scale: float, _spacing: float) -> list[str]:
-    """Tick texts of an axis of counts: whole numbers only."""
-    return [f"{value:,.0f}" if abs(value - round(value)) < 1e-9 else "" for value in values]
+KINDS = {"allocations": "counts", "latency": "log", "fill": "plain", "transfers": "bytes"}
+"""What the axis of each lower chart counts."""
+LEAST = {"allocations": 3.0, "latency": 0.01, "fill": 1.0, "transfers": 64.0}
+"""The least end of each lower axis."""
+TIPS = {
+    "Follow": "Keep the newest in view; moving the charts by mouse lets go",
+    "Pause": "Stop drawing; what comes meanwhile is kept",
+    "All": "Back to the whole run",
+}
 
 
 class LivePanel(QWidget):
-    """Two plots above each other with one horizontal axis, and the newest numbers in words."""
+    """Feeds the charts; draws at most 30 times a second, when the window says so."""
 
     def __init__(self, look: Look) -> None:
         super().__init__()
         self.series = LiveSeries()
+        self._look = look
         self._snapshot = EMPTY_SNAPSHOT
         self._bytes_dirty = self._counts_dirty = True
-        self._ranges: tuple[float, ...] = ()
-        self._good = look.theme.good
+        self._span: float | None = None
+        self._range = (0.0, 0.0)
         self.by_time, self.by_step = QToolButton(), QToolButton()
+        self.follow, self.pause, self.whole = QToolButton(), QToolButton(), QToolButton()
+        self.chart = QComboBox()
         self._values: dict[str, QLabel] = {}
-        self.bytes_plot, self.count_plot = pg.PlotWidget(), pg.PlotWidget()
+        self.bytes_plot = StripChart("Bytes held", curves=1, named=True, filled=True)
+        self.count_plot = StripChart("Allocations made", curves=2, named=False)
         self._build()
-        self._make_curves()
         self.set_look(look)
-        self._modes.idToggled.connect(self._mode_changed)
+        self._connect()
 
     def _build(self) -> None:
-        self._modes = QButtonGroup(self)
-        bar = QHBoxLayout()
-        bar.setContentsMargins(6, 2, 0, 2)
-        bar.setSpacing(10)
+        numbers = QHBoxLayout()
+        numbers.setContentsMargins(6, 2, 0, 0)
+        numbers.setSpacing(10)
         for name, caption in NUMBERS:
-            bar.addLayout(self._number(name, caption))
-        bar.addStretch(1)
-        modes = QHBoxLayout()
-        modes.setSpacing(0)
-        for place, (button, text) in enumerate(((self.by_time, "Time"), (self.by_step, "Step"))):
-            button.setText(text)
-            button.setCheckable(True)
-            button.setAutoRaise(True)
-            button.setToolTip(f"Draw over {text.lower()}")
-            self._modes.addButton(button, place)
-            modes.addWidget(button)
-        bar.addLayout(modes)
-        self.by_time.setChecked(True)
+            numbers.addLayout(self._number(name, caption))
+        numbers.addStretch(1)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
-        layout.addLayout(bar)
+        layout.addLayout(numbers)
+        layout.addLayout(self._controls())
         layout.addWidget(self.bytes_plot, 1)
         layout.addWidget(self.count_plot, 1)
-        self.bytes_plot.setAccessibleName("Bytes held")
-        self.count_plot.setAccessibleName("Allocations made")
+        self.bytes_plot.hideAxis("bottom")
+        self.count_plot.setXLink(self.bytes_plot)
+
+    def _controls(self) -> QHBoxLayout:
+        self._modes = QButtonGroup(self)
+        self.chart.setObjectName("live_chart")
+        self.chart.setAccessibleName("Lower chart")
+        for item in CHARTS:
+            self.chart.addItem(item.title, item.id)
+        row = QHBoxLayout()
+        row.setContentsMargins(4, 0, 4, 0)
+        row.setSpacing(2)
+        for place, (button, text) in enumerate(((self.by_time, "Time"), (self.by_step, "Step"))):
+            _dress(button, text, f"Draw over {text.lower()}", checkable=True)
+            self._modes.addButton(button, place)
+            row.addWidget(button)
+        row.addSpacing(6)
+        row.addWidget(self.chart)
+        row.addStretch(1)
+        for button, text in ((self.pause, "Pause"), (self.follow, "Follow"), (self.whole, "All")):
+            _dress(button, text, TIPS[text], checkable=button is not self.whole)
+            row.addWidget(button)
+        self.by_time.setChecked(True)
+        self.follow.setChecked(True)
+        return row
 
     def _number(self, name: str, caption: str) -> QVBoxLayout:
         room = SteadyLabel(f"live_{name}", NUMBER_CHARACTERS, "value", least=NUMBER_CHARACTERS)
@@ -116,66 +110,35 @@ class LivePanel(QWidget):
         layout.addWidget(below)
         return layout
 
-    def _make_curves(self) -> None:
+    def _connect(self) -> None:
+        self._modes.idToggled.connect(self._mode_changed)
+        self.chart.currentIndexChanged.connect(self._chart_changed)
+        self.follow.toggled.connect(self._follow_changed)
+        self.pause.toggled.connect(self._redraw)
+        self.whole.clicked.connect(self.show_all)
         for plot in (self.bytes_plot, self.count_plot):
-            item = plot.getPlotItem()
-            item.hideButtons()
-            item.setMenuEnabled(False)
-            item.getAxis("left").setWidth(AXIS_WIDTH)
-            for side in ("left", "bottom"):
-                item.getAxis(side).enableAutoSIPrefix(enable=False)
-                item.getAxis(side).setCacheMode(QGraphicsItem.CacheMode.DeviceCoordinateCache)
-            item.getViewBox().setMouseEnabled(x=False, y=False)
-            item.getViewBox().setDefaultPadding(0.02)
-            item.setMinimumHeight(60)
-        self.bytes_plot.getAxis("left").tickStrings = byte_ticks
-        self.bytes_plot.getAxis("left").tickSpacing = byte_spacing
-        self.count_plot.getAxis("left").tickStrings = count_ticks
-        self.bytes_plot.hideAxis("bottom")
-        self.count_plot.setXLink(self.bytes_plot)
-        self._fill = self.bytes_plot.plot([], [], stepMode="right", pen=None)  # a pen would close its sides
-        self._bytes = self.bytes_plot.plot([], [], stepMode="right")
-        self._budget = pg.InfiniteLine(angle=0)
-        self.bytes_plot.addItem(self._budget, ignoreBounds=True)
-        self._budget.hide()
-        self._eager = self.count_plot.plot([], [], stepMode="right")
-        self._replayed = self.count_plot.plot([], [], stepMode="right")
-        for curve in (self._fill, self._bytes, self._eager, self._replayed):
-            curve.setDownsampling(auto=True, method="peak")
-            curve.setClipToView(True)
+            plot.moved.connect(self._moved)
 
     def set_look(self, look: Look) -> None:
-        """Draws in another theme; pens stay one pixel wide, wider ones are 35 times slower."""
-        theme = look.theme
-        font = QFont(self.font())
-        font.setPointSizeF(max(font.pointSizeF() - 1.0, 7.0))
-        for plot, title in ((self.bytes_plot, "held"), (self.count_plot, "allocations")):
-            plot.setBackground(theme.base)
-            plot.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)  # what lies below stays
-            for side in ("left", "bottom"):
-                axis = plot.getAxis(side)
-                axis.setPen(QColor(theme.border))
-                axis.setTextPen(QColor(theme.muted))
-                axis.setTickFont(font)
-            plot.getAxis("left").setLabel(title, color=theme.muted)
-        accent = QColor(theme.accent)
-        self._bytes.setPen(pg.mkPen(accent, width=1))
-        self._fill.setFillLevel(0)
-        self._fill.setFillBrush(_faint(accent))
-        self._budget.setPen(pg.mkPen(theme.bad, width=1, style=Qt.PenStyle.DashLine))
-        self._good = theme.good
-        eager, replayed = QColor(component_colour("KV cache")), QColor(theme.good)
-        self._eager.setPen(pg.mkPen(eager, width=1))
-        self._replayed.setPen(pg.mkPen(replayed, width=1))
-        self._soil()
-        self._draw_label()
-        self.refresh()
+        """Draws in another theme."""
+        self._look = look
+        self.bytes_plot.set_look(look, [look.theme.accent])
+        self.bytes_plot.set_axis("held", "bytes", look.theme.muted)
+        self.count_plot.set_look(look, [component_colour("KV cache"), look.theme.good])
+        self._chart_changed()
+
+    # What comes in
 
     def clear(self) -> None:
         """As before anything ran."""
         self.series.clear()
         self._snapshot = EMPTY_SNAPSHOT
         self._soil()
+        self.show_all()
+
+    def add_events(self, events: Events) -> None:
+        """Takes what changes the run."""
+        self.series.add_events(events.events)
 
     def add_token(self, token: TokenInfo) -> None:
         """Takes a step's end."""
@@ -188,94 +151,124 @@ class LivePanel(QWidget):
         self.series.add_snapshot(snapshot)
         self._soil()
 
+    def _soil(self) -> None:
+        self._bytes_dirty = self._counts_dirty = True
+
+    # Drawing
+
     def refresh(self) -> None:
         """Draws when something came in since the last time."""
         self.refresh_bytes()
         self.refresh_counts()
 
     def refresh_bytes(self) -> None:
-        """The upper plot and the numbers, when something came in."""
+        """The upper chart and the numbers, when something came in."""
         if not self._bytes_dirty:
             return
         self._bytes_dirty = False
-        series, column = (self.series.time, 1) if self.by_time.isChecked() else (self.series.steps, 2)
-        for curve in (self._fill, self._bytes):
-            _set(curve, series.column(0), series.column(column))
-        self._draw_ranges()
         self._tell()
+        if self.pause.isChecked():
+            return
+        self._set_range()
+        budget = self._snapshot.budget
+        self.bytes_plot.limit.setVisible(budget is not None)
+        self.bytes_plot.limit.setValue(budget or 0)
+        self.bytes_plot.draw([self.series.upper(by_time=self._by_time)], least=1.0)
+        self._set_backdrop(self.bytes_plot)
 
     def refresh_counts(self) -> None:
-        """The lower plot, when something came in."""
-        if not self._counts_dirty:
+        """The lower chart, when something came in."""
+        if not self._counts_dirty or self.pause.isChecked():
             return
         self._counts_dirty = False
-        if self.by_time.isChecked():
-            time = self.series.time
-            _set(self._eager, time.column(0), time.column(2))
-            _set(self._replayed, np.zeros(0), np.zeros(0))
+        chart = self.chart.currentData()
+        self.count_plot.draw(self.series.lower(chart, by_time=self._by_time), least=LEAST[chart])
+        self._set_backdrop(self.count_plot)
+
+    @property
+    def _by_time(self) -> bool:
+        return self.by_time.isChecked()
+
+    def _set_backdrop(self, plot: StripChart) -> None:
+        plot.set_backdrop(self.series.phases, self.series.marks, by_time=self._by_time)
+
+    def _set_range(self) -> None:
+        if not self.follow.isChecked():
             return
-        steps = self.series.steps
-        made, replayed = steps.column(1), steps.column(3) > 0
-        _set(self._eager, steps.column(0), np.where(replayed, np.nan, made))
-        _set(self._replayed, steps.column(0), np.where(replayed, made, np.nan))
+        places, _ = self.series.upper(by_time=self._by_time)
+        newest = float(places[-1]) if len(places) else 0.0
+        begun = self.series.begun if self._by_time else float(places[0]) if len(places) else 0.0
+        wanted = visible(begun, newest, self._span)
+        if wanted != self._range:
+            self._range = wanted
+            self.bytes_plot.setXRange(*wanted, padding=0)
 
-    def _soil(self) -> None:
-        self._bytes_dirty = self._counts_dirty = True
+    # What the user does
 
-    def shown_points(self) -> tuple[int, int]:
-        """Points that the two plots hold."""
-        return len(self._bytes.xData), len(self._eager.xData)
+    def _moved(self) -> None:
+        """The mouse moved the charts: the newest is no longer kept in view."""
+        with QSignalBlocker(self.follow):
+            self.follow.setChecked(False)
+        self._redraw()
+
+    def _follow_changed(self, follows: bool) -> None:
+        if follows:
+            low, high = self.bytes_plot.box.viewRange()[0]
+            self._span = None if self._range == (low, high) else high - low
+        self._redraw()
+
+    def show_all(self) -> None:
+        """Back to the whole run, and on with it."""
+        self._span, self._range = None, (0.0, 0.0)
+        with QSignalBlocker(self.follow):
+            self.follow.setChecked(True)
+        self._redraw()
+
+    def _redraw(self) -> None:
+        self._soil()
+        self.refresh()
 
     def _mode_changed(self, _button: int, checked: bool) -> None:
         if checked:
-            self._draw_label()
-            self._soil()
-            self.refresh()
+            self._chart_changed()
+            self.show_all()
 
-    def _draw_ranges(self) -> None:
-        budget = self._snapshot.budget
-        self._budget.setVisible(budget is not None)
-        if budget is not None:
-            self._budget.setValue(budget)
-        series = self.series.time if self.by_time.isChecked() else self.series.steps
-        held = series.column(1 if self.by_time.isChecked() else 2)
-        made = series.column(2 if self.by_time.isChecked() else 1)
-        place = series.column(0)
-        first, last = (float(place[0]), float(place[-1])) if len(place) else (0.0, 0.0)
-        ranges = (
-            first,
-            roomy(last - first),
-            roomy(float(held.max(initial=0.0))),
-            roomy(float(made.max(initial=3.0))),
-        )
-        if ranges != self._ranges:
-            self._ranges = ranges
-            self.count_plot.setXRange(first, first + ranges[1], padding=0)
-            self.bytes_plot.setYRange(0, ranges[2], padding=0)
-            self.count_plot.setYRange(0, ranges[3], padding=0)
-
-    def _draw_label(self) -> None:
+    def _chart_changed(self) -> None:
+        chart = CHARTS[self.chart.currentIndex()]
+        self.count_plot.set_axis(chart.axis, KINDS[chart.id], self._look.theme.muted)
+        self.count_plot.setAccessibleName(chart.title)
         self.count_plot.getAxis("bottom").setLabel(self._bottom_label())
+        self._redraw()
 
     def _bottom_label(self) -> str:
-        if self.by_time.isChecked():
-            return "seconds"
-        eager, replayed = component_colour("KV cache"), self._good
-        return (
-            f"step &nbsp; <span style='color:{eager}'>▬</span> eager "
-            f"&nbsp; <span style='color:{replayed}'>▬</span> replayed"
+        """What the axis shows, and which colour is which curve."""
+        axis = "seconds" if self._by_time else "step"
+        chart = CHARTS[self.chart.currentIndex()]
+        colours = (component_colour("KV cache"), self._look.theme.good)
+        if len(chart.curves) < 2 or (chart.id == "allocations" and self._by_time):
+            return axis
+        names = (
+            f"&nbsp; <span style='color:{colour}'>▬</span> {name}"
+            for colour, name in zip(colours, chart.curves, strict=True)
         )
+        return f"{axis} {' '.join(names)}"
+
+    def shown_points(self) -> tuple[int, int]:
+        """Points that the two charts draw."""
+        return self.bytes_plot.points(), self.count_plot.points()
 
     def _tell(self) -> None:
-        now = self._snapshot
-        for name, (text, tip) in live_numbers(now).items():
+        for name, (text, tip) in live_numbers(self._snapshot).items():
             self._values[name].setText(text)
             self._values[name].setToolTip(tip)
 
 
-def roomy(size: float) -> float:
-    """A range with room that grows in steps of a quarter, so that axes stand still most of the time."""
-    return max(1.25 ** math.ceil(math.log(max(size * 1.04, 1e-9), 1.25)), 0.1)
+def _dress(button: QToolButton, text: str, tip: str, *, checkable: bool) -> None:
+    button.setText(text)
+    button.setToolTip(tip)
+    button.setCheckable(checkable)
+    button.setAutoRaise(True)
+    button.setObjectName(f"live_{text.lower()}")
 
 
 def live_numbers(now: SnapshotInfo) -> dict[str, tuple[str, str]]:
@@ -293,13 +286,3 @@ def live_numbers(now: SnapshotInfo) -> dict[str, tuple[str, str]]:
         "peak": (short_bytes(now.peak_bytes), exact_bytes(now.peak_bytes)),
         "beside": (figure_text(now.kernel_temporaries), beside),
     }
-
-
-def _faint(colour: QColor) -> QColor:
-    made = QColor(colour)
-    made.setAlpha(38)
-    return made
-
-
-def _set(curve: Any, x: Any, y: Any) -> None:  # noqa: ANN401 - pyqtgraph carries no types
-    curve.setData(x, y, connect="finite")

@@ -9,7 +9,7 @@ from vramscope_app.rows.cells import Cell, Heading, Row, bytes_cell, count_cell
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from vramscope.messages.live import CounterInfo
+    from vramscope.messages.live import CounterInfo, SnapshotInfo
     from vramscope.messages.model import ModelInfo
     from vramscope.messages.planning import AxisInfo, PlanInfo
     from vramscope.messages.running import DeclineInfo, OutputInfo, RunModelInfo
@@ -28,7 +28,7 @@ AXIS_HEADINGS = (
 MAXIMUM_COLUMN = 2
 """The column of the axis table that can be edited."""
 COUNTER_HEADINGS = (
-    Heading("Component", 17),
+    Heading("Component", 26, "The session's own allocations; below them what lies around them"),
     Heading("Now", 9, "Bytes held now", right=True),
     Heading("Peak", 9, "The most bytes held at once", right=True),
     Heading("Total", 9, "All bytes ever asked for", right=True),
@@ -114,6 +114,26 @@ def counter_rows(counters: Iterable[CounterInfo]) -> list[Row]:
         )
         for item in counters
     ]
+
+
+def level_rows(now: SnapshotInfo) -> list[Row]:
+    """What lies around the session's own allocations: claims, what they leave, peaks by phase, the card."""
+    if not now.sequence:
+        return []
+    left = "Bytes that the governor could still grant to anybody"
+    beyond = "What drivers and other processes hold; nothing here measures it, so it is not 0"
+    return [
+        *(_level(f"claimed: {item.purpose}", "Granted by the governor", item.bytes) for item in now.leases),
+        _level("left to claim", left, now.left),
+        _level("pool and driver, outside the plan", beyond, None),
+        *(_level(f"peak in {item.phase}", "The most at once", None, item.bytes) for item in now.phase_peaks),
+    ]
+
+
+def _level(name: str, tip: str, size: int | None, peak: int | None = None) -> Row:
+    none = Cell("–", tone="muted", right=True)
+    sizes = (bytes_cell(size), none) if peak is None else (none, bytes_cell(peak))
+    return Row(name, (Cell(name, tip, "muted"), *sizes, *(none for _ in COUNTER_HEADINGS[3:])))
 
 
 def problem_rows(

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vramscope.errors import VramscopeError
-from vramscope.graph.dtypes import ElementType
 from vramscope.graph.model import ABSENT, Array, Program, Step
 from vramscope.ops.call import Call, Packed, Tensor
 from vramscope.ops.kernels.planned import query_of
-from vramscope.ops.table import spec_for
 from vramscope.plan.bodies import BODY_ALIGNMENT, body_key
 from vramscope.plan.types import ComponentName
+from vramscope.run.children import ChildExecutors
 from vramscope.run.memory import SessionMemory, stored_tensor
 from vramscope.units import align
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from vramscope.devices.base import Buffer
     from vramscope.ops.spec import OpSpec
     from vramscope.plan.arena import ArenaPlan
+    from vramscope.run.children import ChildStep
 
 
 class BodyRunner:
@@ -61,12 +61,13 @@ class BodyRunner:
         values: dict[int, Tensor] = {inner: outer[value] for inner, value in body.captures.items()}
         values.update(zip(body.inputs, inputs, strict=True))
         values.update({value: stored_tensor(self._memory, source) for value, source in body.weights.items()})
-        for step in body.steps:
-            self._run_step(body, step, values, path)
+        children = self._memory.children.setdefault(path, ChildExecutors())
+        for child in children.get(self._memory.device, body, inputs):
+            self._run_step(child, values, path)
         return [values[value] for value in body.outputs]
 
-    def _run_step(self, body: Program, step: Step, values: dict[int, Tensor], path: str) -> None:
-        spec = spec_for(step.node)
+    def _run_step(self, child: ChildStep, values: dict[int, Tensor], path: str) -> None:
+        step = child.step
         start = self._used, len(self._spilled)
 
         def nested(name: str, inputs: list[Tensor]) -> list[Tensor]:
@@ -77,15 +78,12 @@ class BodyRunner:
             node=step.node,
             inputs=tuple(None if value == ABSENT else values[value] for value in step.inputs),
             placed=[None] * len(step.outputs),
-            wanted=tuple(value != ABSENT for value in step.outputs),
-            output_types=tuple(
-                ElementType.UNDEFINED if value == ABSENT else body.values[value].dtype
-                for value in step.outputs
-            ),
+            wanted=child.wanted,
+            output_types=child.output_types,
             run_body=nested if step.bodies else None,
         )
-        call.scratch_bytes = self._scratch(spec, call)
-        self._memory.device.kernel(step.node, spec)(call)
+        call.scratch_bytes = self._scratch(child.spec, call)
+        child.kernel(call)
         for value, result in zip(step.outputs, call.placed, strict=True):
             if value != ABSENT and result is not None:
                 values[value] = self._settle(result, step.node.name)

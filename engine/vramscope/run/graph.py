@@ -116,7 +116,7 @@ def record(
     """
     segments: list[Replay] = []
     device = memory.device
-    with device.running():
+    with device.running(), memory.recording():
         for part in _parts(program, report, recording.work):
             if part.segment.captured:
                 segments.append(device.record(part.actions))

@@ -5,12 +5,16 @@ Weights, KV, arena, workspace and bindings, allocated from the plan to the byte 
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vramscope.devices.governor_release import DeferredReleases
 from vramscope.devices.ledger import Site
+from vramscope.errors import VramscopeError
 from vramscope.graph.dtypes import ElementType, is_packed, numpy_dtype
 from vramscope.graph.weights import read_weight
 from vramscope.ops.call import Packed, Tensor
@@ -19,9 +23,12 @@ from vramscope.plan.types import ComponentName, Plan
 from vramscope.run.workspace import peak_of, reserve_slot
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from vramscope.devices.base import Buffer, Device
     from vramscope.devices.governor_growth import MappedZone
     from vramscope.graph.model import Array, WeightSource
+    from vramscope.run.children import ChildExecutors
     from vramscope.run.leases import SessionLeases
     from vramscope.run.paging import WeightPager
 
@@ -42,8 +49,12 @@ class SessionMemory:
     workspace: dict[Lifetime, Buffer] = field(default_factory=dict)
     alignments: dict[Lifetime, int] = field(default_factory=dict)
     """What each workspace slot is aligned to at least."""
+    children: dict[str, ChildExecutors] = field(default_factory=dict)
+    """Prepared bodies, by the path of their node."""
     zone: MappedZone | None = None
     """Where virtual memory is mapped; made when it is first needed."""
+    releases: DeferredReleases = field(default_factory=DeferredReleases)
+    """What was given back and is not freed yet."""
     _out: dict[int, Buffer] = field(default_factory=dict)
 
     def take(self, component: ComponentName, name: str, size: int) -> Buffer:
@@ -65,14 +76,28 @@ class SessionMemory:
         return buffer
 
     def give(self, buffer: Buffer) -> None:
-        """Gives a buffer back, exactly once.
+        """Gives a buffer back, exactly once: at once, or behind the recording that is going on.
 
         Raises:
             VramscopeError: it was given back before.
         """
+        if self._out.pop(buffer.lease.number, None) is None:
+            raise VramscopeError(f"a buffer of {buffer.lease.site}", "it was given back already")
+        self.releases.retire(buffer.lease.site, buffer.size, _ready, partial(self._free, buffer))
+        self.releases.poll()
+
+    def _free(self, buffer: Buffer) -> None:
         self.device.release(buffer)
         self.leases.refund(buffer.lease.site, buffer.size)
-        del self._out[buffer.lease.number]
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Held around a capture: what is given back inside is freed behind it (semantics 2.1)."""
+        try:
+            with self.releases.held():
+                yield
+        finally:
+            self.releases.poll()
 
     def close(self) -> None:
         """Gives back every buffer and every lease; whoever holds this memory sees it empty."""
@@ -80,6 +105,7 @@ class SessionMemory:
             self.give(buffer)
         for held in (self.weights, self.weight_buffers, self.io, self.kv, self.workspace):
             held.clear()
+        self.children.clear()
         self.arena = self.pager = None
         self.leases.close()
 
@@ -93,6 +119,11 @@ class SessionMemory:
         if self.arena is None:
             return np.empty(0, np.uint8)
         return self.arena.bytes[offset : offset + size]
+
+
+def _ready() -> bool:
+    """A device's own release waits for the work that may use the buffer."""
+    return True
 
 
 def site(component: ComponentName, name: str) -> Site:

@@ -32,6 +32,7 @@ def reserve_slot(memory: SessionMemory, lifetime: Lifetime, need: WorkspacePlan)
 
     Raises:
         OutOfBudgetError: the budget does not hold it.
+        ReleasePendingError: the old one is not freed in time; trying again may succeed.
         AllocationFailedError: the device gives no such alignment.
     """
     size, alignment = need.bytes[lifetime], need.alignment[lifetime]
@@ -41,6 +42,7 @@ def reserve_slot(memory: SessionMemory, lifetime: Lifetime, need: WorkspacePlan)
     if held is not None:
         size, alignment = max(size, held.size), max(alignment, memory.alignments[lifetime])
         memory.give(memory.workspace.pop(lifetime))
+        memory.releases.settle(held.lease.site)
     buffer = memory.take(ComponentName.WORKSPACE, lifetime.value, size)
     if buffer.address % alignment:
         memory.give(buffer)

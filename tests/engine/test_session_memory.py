@@ -367,3 +367,21 @@ def test_bodies_that_spill_beside_their_plan_are_freed_behind_the_capture() -> N
     for item in buffers:
         item.close()
     assert nothing_held(governor, device)
+
+
+def test_a_quarantined_binding_stays_charged_until_the_session_is_closed() -> None:
+    governor, device = governed(None), HostDevice()
+    model = opened("g (float[2] x) => (float[2] y) { y = Relu(x) }")
+    session = ProgramSession(model, make_plan(model, Scenario()), device, SessionOptions(governor=governor))
+    session.prepare()
+    x, y = session.allocate_binding((2,), input_name="x"), session.allocate_binding((2,), output_name="y")
+    session.run_with_device_bindings({}, [x, y])
+    session.try_capture([x, y])
+    with session.slot.store.capturing("Verify"), pytest.raises(VramscopeError, match="cannot be dropped"):
+        y.close()
+    x.close()
+    assert session.governance.state.quarantined == 8
+    assert any(charge.holder.name == "binding y" for charge in governor.charges())
+    session.close()
+    assert session.governance.state.quarantined == 0
+    assert nothing_held(governor, device)

@@ -64,7 +64,7 @@ def _find(program: Program, among: tuple[int, ...], name: str) -> Value:
     raise error(f"{kind} {name}", "the graph has none of this name", remedy, "", name, tuple(known))
 
 
-def own_binding(device: Device, spec: BindingSpec, governor: MemoryGovernor) -> DeviceIoBinding:
+def own_binding(memory: SessionMemory, spec: BindingSpec) -> DeviceIoBinding:
     """A binding in zeroed memory of the device, given back when it is closed.
 
     It outlives the session that made it, so its bytes have a lease of their own.
@@ -73,7 +73,7 @@ def own_binding(device: Device, spec: BindingSpec, governor: MemoryGovernor) -> 
         OutOfBudgetError: the governor's limit or the device does not hold it.
         ShapeOverflowError: no device does.
     """
-    size = physical_bytes(spec)
+    device, governor, size = memory.device, memory.leases.governor, physical_bytes(spec)
     lease = governor.reserve(Tier.DEVICE, 0, Activation(), governor.issue_holder(f"binding {spec.name}"))
     try:
         lease.grow(size)
@@ -87,7 +87,9 @@ def own_binding(device: Device, spec: BindingSpec, governor: MemoryGovernor) -> 
         device.release(buffer)
         release_lease(governor, lease)
 
-    return DeviceIoBinding(device, spec, buffer.bytes, buffer.address, give_back)
+    return DeviceIoBinding(
+        device, spec, buffer.bytes, buffer.address, give_back, quarantine=memory.quarantine
+    )
 
 
 def virtual_binding(memory: SessionMemory, spec: BindingSpec, granule: int) -> DeviceIoBinding:
@@ -112,7 +114,15 @@ def virtual_binding(memory: SessionMemory, spec: BindingSpec, granule: int) -> D
         backing.close()
         memory.leases.governor.dismiss_holder(holder)
 
-    return DeviceIoBinding(memory.device, spec, backing.bytes, backing.address, give_back, backing=backing)
+    return DeviceIoBinding(
+        memory.device,
+        spec,
+        backing.bytes,
+        backing.address,
+        give_back,
+        backing=backing,
+        quarantine=memory.quarantine,
+    )
 
 
 def release_lease(governor: MemoryGovernor, lease: CapacityLease) -> None:

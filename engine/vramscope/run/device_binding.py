@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vramscope.devices.governor_release import Quarantine
 from vramscope.errors import BindingError, InvalidRequestError, ShapeOverflowError, VramscopeError
 from vramscope.graph.dtypes import is_packed, numpy_dtype, tensor_bytes
 from vramscope.run.bindings import Binding, check_logical, check_named, too_short
@@ -88,6 +89,7 @@ class DeviceIoBinding:
         owner: Callable[[], None] | None = None,
         keep: object = None,
         backing: VirtualBacking | None = None,
+        quarantine: Quarantine | None = None,
     ) -> None:
         """Binds the head of ``raw``.
 
@@ -99,6 +101,7 @@ class DeviceIoBinding:
             owner: gives the memory back when the binding is closed; None: it is the caller's.
             keep: held as long as the binding lives.
             backing: of memory that is committed range by range.
+            quarantine: keeps the memory while a graph over it cannot be retired; left out, one of its own.
 
         Raises:
             BindingError: bound to nothing.
@@ -110,6 +113,7 @@ class DeviceIoBinding:
         self.quarantined = False
         self._raw, self._address, self._owner, self._keep = raw, address, owner, keep
         self._backing = backing
+        self._quarantine = quarantine or Quarantine()
         self._logical = spec.physical
         self._tokens: list[tuple[GraphStore, GraphToken]] = []
         self._closed = False
@@ -266,8 +270,8 @@ class DeviceIoBinding:
     def close(self) -> None:
         """Retires the graphs that hold the buffer, then gives it back; closing again does nothing.
 
-        Where a graph cannot be retired the buffer is quarantined: it stays allocated for good, for a graph
-        that may still run would write into it.
+        Where a graph cannot be retired the buffer is quarantined, for a graph that may still run would write
+        into it: it stays allocated until the session, which tries again, is closed.
 
         Raises:
             VramscopeError: the reason for which a graph could not be retired.
@@ -275,16 +279,16 @@ class DeviceIoBinding:
         if self._closed:
             return
         self._closed = True
-        try:
-            for store, token in self._tokens:
-                store.retire(token, f"binding {self.name} was closed")
-        except VramscopeError:
-            self.quarantined = self._owner is not None
-            raise
-        finally:
-            self._tokens.clear()
-        if self._owner is not None:
-            self._owner()
+        if self._owner is None:
+            self._retire_graphs()
+        elif not self._quarantine.drop(self.name, self.size, self._retire_graphs, self._owner):
+            self.quarantined = True
+            raise VramscopeError(f"binding {self.name}", self._quarantine.items[-1].why)
+
+    def _retire_graphs(self) -> None:
+        for store, token in self._tokens:
+            store.retire(token, f"binding {self.name} was closed")
+        self._tokens.clear()
 
     def _open(self) -> None:
         if self._closed:

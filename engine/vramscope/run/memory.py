@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vramscope.devices.governor_release import DeferredReleases
+from vramscope.devices.governor_release import DeferredReleases, Quarantine
 from vramscope.devices.ledger import Site
 from vramscope.errors import VramscopeError
 from vramscope.graph.dtypes import ElementType, is_packed, numpy_dtype
@@ -53,6 +53,8 @@ class SessionMemory:
     """Prepared bodies, by the path of their node."""
     zone: MappedZone | None = None
     """Where virtual memory is mapped; made when it is first needed."""
+    quarantine: Quarantine = field(default_factory=Quarantine)
+    """Bindings whose graph could not be retired: they stay charged."""
     releases: DeferredReleases = field(default_factory=DeferredReleases)
     """What was given back and is not freed yet."""
     _out: dict[int, Buffer] = field(default_factory=dict)
@@ -101,6 +103,7 @@ class SessionMemory:
 
     def close(self) -> None:
         """Gives back every buffer and every lease; whoever holds this memory sees it empty."""
+        self.quarantine.retry()
         for buffer in tuple(self._out.values()):
             self.give(buffer)
         for held in (self.weights, self.weight_buffers, self.io, self.kv, self.workspace):

@@ -32,12 +32,14 @@ class MemoryState:
         left: what any session could still claim; None where no limit is known.
         peaks: the most that was out at once while a phase was on, by phase.
         streaming: of weights that a budget does not hold; None where all are resident.
+        quarantined: of closed bindings whose graph could not be retired.
     """
 
     leases: Mapping[str, int]
     left: int | None
     peaks: Mapping[str, int]
     streaming: Streaming | None = None
+    quarantined: int = 0
 
 
 def memory_state(memory: SessionMemory) -> MemoryState:
@@ -45,4 +47,5 @@ def memory_state(memory: SessionMemory) -> MemoryState:
     leases, pager = memory.leases, memory.pager
     streaming = None if pager is None else Streaming(pager.plan, pager.counts)
     left = leases.governor.available(Tier.DEVICE)
-    return MemoryState(leases.sizes, left, memory.device.ledger.phase_peaks, streaming)
+    peaks = memory.device.ledger.phase_peaks
+    return MemoryState(leases.sizes, left, peaks, streaming, memory.quarantine.size)

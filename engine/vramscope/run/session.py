@@ -105,7 +105,7 @@ class ProgramSession:
         """A binding in zeroed device memory; see :func:`~vramscope.run.binding_factory.own_binding`."""
         program = self._runner.planner.model.program
         spec = binding_spec(program, (input_name, output_name), physical, fixed_strides=fixed_strides)
-        return own_binding(self._runner.device, spec, self._runner.memory.leases.governor)
+        return own_binding(self._runner.memory, spec)
 
     def bind_external(
         self, memory: object, physical: tuple[int, ...], *, input_name: str = "", output_name: str = ""

@@ -49,7 +49,12 @@ EXPECTED = {
     "tiny-llama-bf16-cuda": GENAI,
     "tiny-llama-fp16-cuda": GENAI,
     "tiny-llama-fp16-cuda-paged": Expected(
-        "genai-paged", KvForm.CAPACITY, 256, GENAI.source, frozenset({Feed.TOKENS}), eos=(2,)
+        "genai-paged",
+        KvForm.CAPACITY,
+        256,
+        GENAI.source,
+        frozenset({Feed.TOKENS, Feed.BLOCK_TABLE}),
+        eos=(2,),
     ),
     "tiny-llama-fp32-cpu": GENAI,
     "tiny-llama-fp32-cpu-prune": GENAI,
@@ -193,7 +198,8 @@ def test_paged_attention_says_that_it_needs_a_gpu(shared_models: Path) -> None:
     contract = opened(shared_models / "tiny" / "tiny-llama-fp16-cuda-paged").contract
     assert contract is not None
     assert any("CUDA" in note for note in contract.notes)
-    assert any("block_table" in note for note in contract.notes)
+    assert any("one block a sequence" in note for note in contract.notes)
+    assert any("attention_metadata" in note for note in contract.notes)
 
 
 def test_without_native_kernels_the_functions_of_the_file_are_inlined(shared_models: Path) -> None:

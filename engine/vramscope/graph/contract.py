@@ -33,6 +33,7 @@ _FEEDS: Mapping[str, Feed] = {
     "use_cache_branch": Feed.PAST_FLAG,
     "num_logits_to_keep": Feed.LOGITS_TO_KEEP,
     "logits_to_keep": Feed.LOGITS_TO_KEEP,
+    "block_table": Feed.BLOCK_TABLE,
 }
 
 
@@ -212,6 +213,10 @@ def _notes(program: Program, pairs: tuple[KvPair, ...], feeds: Mapping[str, Feed
     notes: list[str] = []
     if any(step.node.operator == "PagedAttention" for step in program.steps):
         notes.append("PagedAttention exists for CUDA only: this model is planned here and runs on a GPU")
+        notes.append(
+            "The paged cache is planned as one block a sequence, of its whole context: where blocks are "
+            "smaller, every sequence rounds up to whole ones"
+        )
     reasons = dict.fromkeys(pair.reason for pair in pairs if pair.form is KvForm.GROW)
     notes.extend(f"Past and present are both alive: {reason}" for reason in reasons if reason)
     caches = {pair.input for pair in pairs}

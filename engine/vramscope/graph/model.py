@@ -226,6 +226,8 @@ class Feed(Enum):
     PAST_FLAG = "past flag"
     """use_cache_branch."""
     LOGITS_TO_KEEP = "logits to keep"
+    BLOCK_TABLE = "block table"
+    """Which blocks of a paged cache each sequence has: one, of its whole context."""
 
 
 @dataclass(frozen=True, slots=True)

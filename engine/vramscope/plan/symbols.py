@@ -82,11 +82,16 @@ def feed_shape(feed: Feed, value: Value, extents: Extents, contract: DecoderCont
     """The shape of an input that is not KV."""
     rank = len(value.shape or ())
     if feed in (Feed.TOKENS, Feed.POSITIONS):
-        return (extents.batch, extents.tokens) if rank == 2 else (extents.tokens,) * rank
+        packed = Feed.BLOCK_TABLE in contract.feeds.values()  # all sequences one after the other
+        if rank == 2:
+            return (extents.batch, extents.tokens)
+        return (extents.tokens * (extents.batch if packed else 1),) * rank
     if feed is Feed.MASK:
         return (extents.batch, mask_width(contract, extents))
     if feed in (Feed.WRITE_INDICES, Feed.VALID_LENGTH):
         return (extents.batch,)
+    if feed is Feed.BLOCK_TABLE:
+        return (extents.batch, 1)
     return (1,) * rank
 
 

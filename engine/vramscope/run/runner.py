@@ -10,6 +10,7 @@ import tracemalloc
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from vramscope.errors import UnsupportedOperatorError
 from vramscope.plan.phase import phase_workspace
 from vramscope.plan.sizes import Resolver, symbol_ranges
 from vramscope.plan.types import UNKNOWN, Certainty, Figure, Phase, Plan
@@ -92,10 +93,12 @@ class Runner:
 
         Raises:
             UnboundedAxisError: the plan has a refused axis.
+            UnsupportedOperatorError: nothing runs one of the operators.
             OutOfBudgetError: the governor's limit does not hold the plan; says what is to blame and what
             would fit. CancelledError: the user asked to stop.
         """
         self.plan.require()
+        require_kernels(self.plan)
         self.device.ledger.enter(LOADING)
         try:
             admit(self.memory.leases, self.planner, self.plan, kv)
@@ -242,3 +245,20 @@ class Runner:
     def close(self) -> None:
         """Gives back all memory and every lease."""
         self.memory.close()
+
+
+def require_kernels(plan: Plan) -> None:
+    """Refuses a plan with a node that neither the device nor the host nor the reference evaluator runs.
+
+    Raises:
+        UnsupportedOperatorError: names the first such node.
+    """
+    for phase in plan.phases:
+        for row in phase.nodes:
+            if row.kernel == "none":
+                raise UnsupportedOperatorError(
+                    what=f"{row.name} ({row.domain or 'ai.onnx'}::{row.operator})",
+                    why="no kernel and no reference implementation runs it here",
+                    remedy="The model can be planned; run it where the operator exists",
+                    node=row.name,
+                )

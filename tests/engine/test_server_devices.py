@@ -117,3 +117,19 @@ def test_a_run_plans_for_its_own_kernels_and_leaves_the_plan_that_was_asked_for(
     assert engine.step(CountParams(count=2), listener).steps_eager == 2
     assert engine.plan_made is shown
     engine.close()
+
+
+@pytest.mark.parametrize("budget", [None, 2**30])
+def test_a_card_without_a_budget_is_used_up_to_its_usual_share(
+    monkeypatch: pytest.MonkeyPatch, twins: list[Twin], budget: int | None
+) -> None:
+    monkeypatch.setattr(driver, "query", lambda: Driver("13.0", (GPU,)))
+    engine = Engine()
+    engine.open(OpenParams(sample="tiny-llama"), Listener())
+    scenario = ScenarioInfo(prompt=8, context=64, budget=budget)
+    engine.prefill(PrefillParams(scenario=scenario, tokens=[5, 9], device="cuda"), Listener())
+    snapshot = engine.snapshot()
+    limit = GPU.memory_bytes * 9 // 10 if budget is None else budget
+    assert snapshot.left == limit - sum(item.bytes for item in snapshot.leases)
+    assert len(twins) == 1
+    engine.close()

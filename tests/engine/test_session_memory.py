@@ -149,6 +149,7 @@ def test_constants_are_folded_in_what_the_arena_does_not_use_yet() -> None:
     assert device.ledger.component(ComponentName.WEIGHTS.value).peak_bytes == 256
     found = session.run({"x": np.ones((64, 8), np.float32)})
     assert array_of(found, "y").shape == (64, 4)
+    assert set(device.ledger.phase_peaks) == {"loading", "run"}
     session.close()
     assert nothing_held(governor, device)
 

@@ -116,7 +116,10 @@ def _scenario(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     group.add_argument("--bucket-minimum", metavar="N", type=positive, help="smallest KV capacity (256)")
     group.add_argument(
-        "--growing", action="store_true", help="let the KV cache start at a bucket and grow by powers of two"
+        "--growing",
+        action="store_true",
+        help="let the KV cache start at a bucket and grow by powers of two; a bucket that the budget does "
+        "not hold is refused when it is reached",
     )
 
 

@@ -316,11 +316,12 @@ def _off(name: str, error: int) -> str:
 
 
 def _leased(snapshot: SnapshotInfo) -> str:
-    """What the session has claimed of the budget, before a byte of it was allocated."""
+    """What the session has claimed of its limit, before a byte of it was allocated."""
     claimed = format_bytes(sum(item.bytes for item in snapshot.leases))
-    if snapshot.budget is None or snapshot.left is None:
+    if snapshot.left is None:
         return f"{claimed}; no budget is set"
-    return f"{claimed} of {format_bytes(snapshot.budget)}, {format_bytes(snapshot.left)} left"
+    limit = f" of {format_bytes(snapshot.budget)}" if snapshot.budget is not None else ""
+    return f"{claimed}{limit}, {format_bytes(snapshot.left)} left"
 
 
 def _captured(capture: CaptureInfo | None) -> str:

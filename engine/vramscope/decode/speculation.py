@@ -123,6 +123,7 @@ class Speculator:
         """
         cancel()
         parts = self._parts
+        parts.runner.device.ledger.enter("speculate")
         past = parts.run.position
         bindings, program = self._kept(past)
         self._feed(bindings, (token, *draft), past)

@@ -111,6 +111,7 @@ def plain_run(
         bindings = [*_bind_inputs(runner, given), *_bind_outputs(runner, resolver)]
         ready = runner.bind(Phase.SINGLE, bound, bindings)
         ready.spaces.update(_spaces(runner, resolver))
+        runner.device.ledger.enter("run")
         runner.run(ready, cancel)
         found: list[tuple[str, Tensor]] = []
         for identity in program.outputs:

@@ -147,7 +147,7 @@ class ProgramSession:
 
     def _run(self, inputs: Mapping[str, Array], bindings: Sequence[DeviceIoBinding]) -> Outputs:
         mapped = self._map(bindings)
-        with self._request():
+        with self._request("run"):
             placed = self.place(inputs, mapped, {})
             upload(self._runner, placed, inputs)
             self._runner.run(placed.program, self._options.cancel, dispatched=self.dispatched)
@@ -189,7 +189,7 @@ class ProgramSession:
             BindingError: as for a run.
         """
         mapped = self._map(bindings)
-        with self._request():
+        with self._request("capture"):
             return capturing.capture(self, mapped, bindings, preserve=preserve)
 
     def replay(self, bindings: Sequence[DeviceIoBinding]) -> bool:
@@ -204,7 +204,7 @@ class ProgramSession:
             BindingsChangedError: the bindings differ from the captured ones; the graph is dropped.
             DeferredValidationError: kernels found invalid data.
         """
-        with self._request():
+        with self._request("replay"):
             return replaying.replay(self, bindings)
 
     def reset(self) -> bool:
@@ -380,8 +380,9 @@ class ProgramSession:
                 )
 
     @contextmanager
-    def _request(self) -> Iterator[None]:
+    def _request(self, phase: str) -> Iterator[None]:
         """One top-level run: a validation submission; the step workspace goes back whatever happens."""
+        self._runner.device.ledger.enter(phase)
         self._state.step += 1
         try:
             with submission(self._runner.device, self._pend):

@@ -63,6 +63,19 @@ def make_device(name: str, budget: int | None) -> Device:
     return CudaDevice(budget, index)
 
 
+def capacity_of(name: str) -> int | None:
+    """Bytes of the memory of the device called ``name``; None for the host, which stands for any card.
+
+    Raises:
+        InputError: there is no such device.
+    """
+    from vramscope.devices import driver
+
+    index = _parsed(name)
+    gpus = () if index is None else driver.query().gpus
+    return next((gpu.memory_bytes for gpu in gpus if gpu.index == index), None)
+
+
 def _parsed(name: str) -> int | None:
     """The GPU's number, or None for the host."""
     if name == HOST:

@@ -248,17 +248,19 @@ class Engine:
         return generation
 
     def _device(self, name: str, scenario: Scenario) -> tuple[Device, MemoryGovernor]:
-        """A device and its governor; the scenario's budget is the limit of both."""
+        """A device and its governor, whose limit is the scenario's budget, else the card's usual share."""
+        from vramscope.devices.governor_limits import Auto, Bytes, resolve_limit
         from vramscope.devices.governor_process import ProcessMemoryManager
         from vramscope.devices.governor_types import Tier
         from vramscope.plan.planner import available_bytes
-        from vramscope.server.devices import make_device
+        from vramscope.server.devices import capacity_of, make_device
 
         budget = available_bytes(scenario)
         target = make_device(name, budget)
         self._memory = self._memory or ProcessMemoryManager()
         governor = self._memory.governor(target.name, {})
-        governor.set_limit(Tier.DEVICE, budget)
+        stated = Auto() if budget is None else Bytes(budget)
+        governor.set_limit(Tier.DEVICE, resolve_limit(stated, Tier.DEVICE, capacity_of(name)))
         return target, governor
 
     def _running(self) -> Generation:

@@ -59,7 +59,8 @@ class Controller(QObject):
         self.state = AppState()
         self._chunks: list[TableChunk] = []
         self._tables: dict[str, dict[str, NodeTable]] = {}
-        self._curves_of = 0
+        self._curves_of: tuple[int | str, ...] = ()
+        """Plan and cards of the newest curves that were asked for."""
         self._wishes: dict[str, Any] = {}
         self._replanner = Replanner(client, self._plannable, self)
         client.ready.connect(self._on_ready)
@@ -85,7 +86,7 @@ class Controller(QObject):
         """Starts a dead engine again; the model is opened again once it answers."""
         self.client.stop(0)
         self._replanner.forget()
-        self._curves_of = 0
+        self._curves_of = ()
         self.start()
 
     def open(self, source: OpenParams) -> None:
@@ -135,15 +136,16 @@ class Controller(QObject):
             return
         self.edit(msgspec.structs.replace(self.state.scenario, maxima=maxima))
 
-    def want_headroom(self) -> None:
+    def want_headroom(self, cards: list[str]) -> None:
         """Asks for the curves around the newest plan, unless they are here, on their way, or in the way."""
         state = self.state
         if not (state.ready and state.planned and state.decoder) or state.busy is not None:
             return
-        if state.plan is not None and self._curves_of != state.plan.ticket:
-            self._curves_of = state.plan.ticket
+        if state.plan is not None and self._curves_of != (state.plan.ticket, *cards):
+            self._curves_of = (state.plan.ticket, *cards)
             batches = other_batches(state.plan.scenario.batch)
-            self.client.call("headroom", HeadroomParams(scenario=state.plan.scenario, batches=batches))
+            wanted = HeadroomParams(scenario=state.plan.scenario, batches=batches, cards=cards)
+            self.client.call("headroom", wanted)
 
     def inspect(self, phase: str, step: int) -> None:
         """Asks for everything about a node of the newest plan."""
@@ -153,9 +155,9 @@ class Controller(QObject):
     def _take_node(self, reply: Reply) -> dict[str, Any]:
         return {"node": reply.result}
 
-    def choose_context(self, tokens: int) -> None:
-        """Plans another context."""
-        self.edit(msgspec.structs.replace(self.state.scenario, context=tokens))
+    def choose_point(self, context: int, batch: int) -> None:
+        """Plans another context and batch."""
+        self.edit(msgspec.structs.replace(self.state.scenario, context=context, batch=batch))
 
     def _take_headroom(self, reply: Reply) -> dict[str, Any]:
         return {"headroom": reply.result}
@@ -164,7 +166,7 @@ class Controller(QObject):
         """Whatever is computed for a chart makes room for what the user waits for."""
         for call in self.client.calls:
             if call.method in QUIET:
-                self._curves_of = 0 if call.method == "headroom" else self._curves_of
+                self._curves_of = () if call.method == "headroom" else self._curves_of
                 self.client.cancel(call.id)
 
     def prefill(self, prompt: str, *, chat: bool, sampling: SamplingInfo) -> None:
@@ -259,7 +261,7 @@ class Controller(QObject):
         model, same = reply.result, reply.call.params == self.state.opened
         kept = self.state.scenario if same else wished(model.scenario, self._wishes)
         self._wishes = {}
-        self._chunks, self._curves_of = [], 0
+        self._chunks, self._curves_of = [], ()
         self._replanner.forget()
         self.cleared.emit()
         return {

@@ -55,6 +55,15 @@ class Settings:
     def theme(self, name: str) -> None:
         self._store.setValue("theme", name)
 
+    @property
+    def compared(self) -> list[str]:
+        """Cards that the headroom chart compares with."""
+        return parse_recent(self._text("compared", "[]"))
+
+    def compare(self, cards: list[str]) -> None:
+        """Keeps the cards to compare with."""
+        self._store.setValue("compared", json.dumps(cards))
+
     def layout(self) -> tuple[QByteArray, QByteArray]:
         """Geometry and dock state; empty when nothing was stored."""
         return self._bytes("geometry"), self._bytes("docks")

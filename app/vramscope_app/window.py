@@ -162,7 +162,8 @@ class MainWindow(CommandWindow):
         self.docks["inspector"].visibilityChanged.connect(self.inspector.set_seen)
         self.inspector.wanted.connect(self._inspect)
         self.headroom.wanted.connect(control.want_headroom)
-        self.headroom.chosen.connect(control.choose_context)
+        self.headroom.chosen.connect(control.choose_point)
+        self.headroom.compared.connect(self._settings.compare)
         self.overview.restart.connect(control.restart)
         self.overview.dismiss.connect(control.dismiss)
         self.overview.suggested.connect(self._apply)
@@ -237,6 +238,7 @@ class MainWindow(CommandWindow):
     def _show_hello(self, state: AppState) -> None:
         if state.hello is not None:
             self.scenario.set_cards(state.hello.cards)
+            self.headroom.cards.set_cards(state.hello.cards, self._settings.compared)
             self.scenario.set_devices(device_choices(state.hello.devices))
             fill_samples(self.sample_menu, state.hello.samples)
 

@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 import pytest
+from PySide6.QtCore import Qt
 
-from vramscope.messages.headroom import HeadroomColumn, HeadroomCurves, HeadroomLine, HeadroomParams
+from vramscope.messages.headroom import (
+    HeadroomColumn,
+    HeadroomCurves,
+    HeadroomLimit,
+    HeadroomLine,
+    HeadroomParams,
+)
 from vramscope.messages.planning import ScenarioInfo
 from vramscope_app.rows.headroom import chart, context_at, other_batches, spoken
 
@@ -23,10 +30,10 @@ CURVES = HeadroomCurves(
         HeadroomColumn(name="KV cache", bytes=[10, 20, 30]),
     ],
     lines=[
-        HeadroomLine(batch=1, totals=[60, 70, 80], largest_context=250),
-        HeadroomLine(batch=2, totals=[70, 90, -1], largest_context=None),
+        HeadroomLine(batch=1, totals=[60, 70, 80], largest_contexts=[250]),
+        HeadroomLine(batch=2, totals=[70, 90, -1], largest_contexts=[None]),
     ],
-    available=75,
+    limits=[HeadroomLimit(name="Some card", available=75, own=True)],
     milliseconds=1.0,
 )
 
@@ -37,25 +44,69 @@ def test_layers_stand_on_each_other() -> None:
         ("weights", [50, 50, 50]),
         ("KV cache", [60, 70, 80]),
     ]
-    assert made.card == 75
+    assert [card.bytes for card in made.cards] == [75]
     assert made.top > 80
     assert np.isnan(made.lines[1][1][2])
 
 
 def test_the_crossing_is_the_engine_s_own_number() -> None:
-    (crossing,) = chart(CURVES).crossings
+    ((crossing,),) = [card.crossings for card in chart(CURVES).cards]
     assert (crossing.batch, crossing.context, crossing.bytes) == (1, 250, 75)
-    assert spoken(chart(CURVES)) == "Some card 75 B; batch 1 fits up to a context of 250"
-    fits = msgspec.structs.replace(CURVES.lines[0], largest_context=300)
-    assert chart(msgspec.structs.replace(CURVES, lines=[fits])).crossings == ()
+    assert spoken(chart(CURVES)) == "Some card 75 B; in Some card 75 B batch 1 fits up to a context of 250"
+    fits = msgspec.structs.replace(CURVES.lines[0], largest_contexts=[300])
+    assert chart(msgspec.structs.replace(CURVES, lines=[fits])).cards[0].crossings == ()
 
 
-def test_a_card_far_above_or_none_at_all_is_told_in_words() -> None:
-    far = chart(msgspec.structs.replace(CURVES, available=10_000))
-    assert far.card is None
-    assert "far above this chart" in far.card_text
-    assert far.top < 100
-    assert "Choose a card" in chart(msgspec.structs.replace(CURVES, available=None)).card_text
+def test_cards_far_above_or_none_at_all_are_told_in_words() -> None:
+    limits = [*CURVES.limits, HeadroomLimit(name="GeForce Huge", available=10_000)]
+    lines = [
+        msgspec.structs.replace(line, largest_contexts=[*line.largest_contexts, 300]) for line in CURVES.lines
+    ]
+    made = chart(msgspec.structs.replace(CURVES, limits=limits, lines=lines))
+    assert [card.text for card in made.cards] == ["Some card 75 B"]
+    assert made.words == "Huge 9.77 KiB: far above this chart, every context fits"
+    assert made.top < 100
+    assert "Choose a card" in chart(msgspec.structs.replace(CURVES, limits=[])).words
+
+
+def test_every_near_card_is_a_line_with_its_own_crossings() -> None:
+    limits = [*CURVES.limits, HeadroomLimit(name="Other", available=90)]
+    lines = [
+        msgspec.structs.replace(line, largest_contexts=[*line.largest_contexts, 200]) for line in CURVES.lines
+    ]
+    made = chart(msgspec.structs.replace(CURVES, limits=limits, lines=lines))
+    found = [(card.own, [item.context for item in card.crossings]) for card in made.cards]
+    assert found == [(True, [250]), (False, [200, 200])]
+    assert made.top > 90
+
+
+def test_a_click_near_a_batch_means_that_batch() -> None:
+    made = chart(CURVES)
+    assert made.batch_at(200, 71) == 1
+    assert made.batch_at(200, 89) == 2
+    assert made.batch_at(200, 20) == 1
+    assert made.batch_at(300, 200) == 1, "where a line is unknown nothing passes by"
+
+
+def test_cards_are_ticked_found_and_remembered(script: Script) -> None:
+    script.open()
+    script.plan()
+    panel = script.window.headroom
+    cards = panel.cards
+    cards.search.setText("4090")
+    shown = [
+        cards.list.item(row).text()
+        for row in range(cards.list.count())
+        if not cards.list.item(row).isHidden()
+    ]
+    assert shown == ["GeForce RTX 4090 · 24.0 GiB"]
+    cards.list.item(1).setCheckState(Qt.CheckState.Checked)
+    assert cards.chosen == ["GeForce RTX 4090"]
+    assert cards.text() == "Compare cards (1)"
+    script.client.ready.emit(hello := script.controller.state.hello)
+    assert hello is not None
+    cards.set_cards(hello.cards, script.window._settings.compared)
+    assert cards.chosen == ["GeForce RTX 4090"]
 
 
 @pytest.mark.parametrize(("batch", "others"), [(1, [2, 4]), (2, [1, 4, 8]), (8, [1, 4, 16])])
@@ -77,12 +128,17 @@ def test_curves_are_asked_once_a_plan_while_they_can_be_seen(
     script.open()
     script.plan()
     monkeypatch.setattr(script.client, "call", lambda _method, params: sent.append(params))
-    script.controller.want_headroom()
-    script.controller.want_headroom()
+    script.controller.want_headroom([])
+    script.controller.want_headroom([])
     assert [params.batches for params in sent] == [[2, 4]]
     script.answer("headroom", sent[0], CURVES)
     assert script.window.headroom.drawn is not None
     assert script.window.headroom.plot.accessibleDescription().startswith("Some card 75 B")
     script.plan(ticket=2)
-    script.controller.want_headroom()
+    script.controller.want_headroom([])
     assert len(sent) == 2
+    script.controller.want_headroom(["H100 SXM"])
+    assert sent[2].cards == ["H100 SXM"]
+    script.window.headroom.choose_at(200, 89)
+    scenario = script.controller.state.scenario
+    assert (scenario.context, scenario.batch) == (200, 2)

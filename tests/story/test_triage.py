@@ -155,12 +155,12 @@ def test_the_headroom_chart_marks_where_the_card_ends_and_sets_the_context(story
     }
     assert curves.lines[0].totals[place] == plan.total.bytes == int(drawn.stacks[-1].top[place])
     assert [line.batch for line in curves.lines] == [1, 2, 4]
-    edge = next(item.context for item in drawn.crossings if item.batch == 1)
+    edge = next(item.context for item in drawn.cards[0].crossings if item.batch == 1)
     assert edge == plan.verdict.largest_context
     story.picture("headroom-light")
     story.window.actions_by_id["theme"].trigger()
     story.picture("headroom-dark")
-    story.window.headroom.choose_at(edge * 0.8)
+    story.window.headroom.choose_at(edge * 0.8, 0.0)
     fits = planned_again(story, plan)
     assert abs(fits.context - edge * 0.8) < 20
     assert fits.verdict.kind == "fits"

@@ -8,10 +8,11 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QColor
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
+from vramscope_app.panels.card_picker import CardPicker
 from vramscope_app.panels.ticks import AXIS_WIDTH, byte_spacing, byte_ticks
-from vramscope_app.rows.headroom import Chart, chart, context_at, spoken
+from vramscope_app.rows.headroom import CardLine, Chart, chart, context_at, spoken
 from vramscope_app.text import short_bytes
 from vramscope_app.theme import component_colour
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from vramscope_app.look import Look
 
 WAIT_MILLISECONDS = 120
+LABEL_STEP = 0.19
+"""The names of cards stand beside each other, so many parts of the width apart: their lines may be close."""
+LABEL_BELOW = 0.8
+"""A line above this part of the chart's height has its words below: above there is no room."""
 EMPTY = "The chart of a decoder's memory over its context appears here once it is planned"
 
 
@@ -33,10 +38,12 @@ def token_ticks(values: Sequence[float], _scale: float, _spacing: float) -> list
 class HeadroomPanel(QWidget):
     """Draws the newest answer; asks for a newer one while it can be seen."""
 
-    wanted = Signal()
-    """Curves for the plan of now are wanted."""
-    chosen = Signal(int)
-    """The context that was clicked."""
+    wanted = Signal(object)
+    """Curves for the plan of now are wanted, with these cards beside its own (a list of names)."""
+    chosen = Signal(int, int)
+    """The context that was clicked, and the batch."""
+    compared = Signal(object)
+    """Other cards were chosen to compare with (a list of names)."""
 
     def __init__(self, look: Look) -> None:
         super().__init__()
@@ -48,7 +55,9 @@ class HeadroomPanel(QWidget):
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(WAIT_MILLISECONDS)
-        self._timer.timeout.connect(self.wanted)
+        self._timer.timeout.connect(self._ask)
+        self.cards = CardPicker()
+        self.cards.changed.connect(self._compare)
         self._build()
         self.set_look(look)
 
@@ -60,7 +69,11 @@ class HeadroomPanel(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
-        layout.addWidget(self._words)
+        row = QHBoxLayout()
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(self._words, 1)
+        row.addWidget(self.cards)
+        layout.addLayout(row)
         layout.addWidget(self.plot, 1)
         item = self.plot.getPlotItem()
         item.hideButtons()
@@ -74,9 +87,16 @@ class HeadroomPanel(QWidget):
         for side in ("left", "bottom"):
             item.getAxis(side).enableAutoSIPrefix(enable=False)
         self.plot.setAccessibleName("Headroom over context")
-        self.plot.setToolTip("Click to set the context")
+        self.plot.setToolTip("Click to set the context; on another batch's line that batch too")
         self.plot.scene().sigMouseClicked.connect(self._clicked)
         self.plot.hide()
+
+    def _ask(self) -> None:
+        self.wanted.emit(self.cards.chosen)
+
+    def _compare(self) -> None:
+        self.compared.emit(self.cards.chosen)
+        self.ask_soon()
 
     def ask_soon(self) -> None:
         """The plan is another one: asks for its curves unless nobody sees them."""
@@ -116,9 +136,11 @@ class HeadroomPanel(QWidget):
         self.plot.setAccessibleDescription(spoken(made))
         for stack in reversed(made.stacks):
             self._fill(made, stack.top, QColor(component_colour(stack.name)))
-        for batch, totals in made.lines[1:]:
-            self._line(made, batch, totals)
-        self._draw_card(made)
+        for order, (batch, totals) in enumerate(made.lines[1:]):
+            self._line(made, batch, totals, 3 * order)
+        step = float(made.contexts[-1] - made.contexts[0]) * LABEL_STEP
+        for place, card in enumerate(sorted(made.cards, key=lambda card: -card.bytes)):
+            self._draw_card(made, card, float(made.contexts[0]) + step * place)
         if made.own:
             pen = pg.mkPen(self._look.theme.text, width=1, style=Qt.PenStyle.DotLine)
             self.plot.addItem(pg.InfiniteLine(made.own, angle=90, pen=pen), ignoreBounds=True)
@@ -130,42 +152,48 @@ class HeadroomPanel(QWidget):
         pen = pg.mkPen(self._look.theme.base, width=1)
         self.plot.plot(made.contexts, top, pen=pen, fillLevel=0, brush=colour, connect="finite")
 
-    def _line(self, made: Chart, batch: int, totals: Any) -> None:  # noqa: ANN401 - pyqtgraph carries no types
+    def _line(
+        self,
+        made: Chart,
+        batch: int,
+        totals: Any,  # noqa: ANN401 - pyqtgraph carries no types
+        before: int,
+    ) -> None:
+        """Another batch; its name stands so many points before the end, beside those of others."""
         theme = self._look.theme
         pen = pg.mkPen(theme.text, width=1, style=Qt.PenStyle.DashLine)
         self.plot.plot(made.contexts, totals, pen=pen, connect="finite")
         inside = np.flatnonzero(totals <= made.top * 0.82)
         if len(inside):
-            place = int(inside[-1])
-            self._label(f"batch {batch}", float(made.contexts[place]), float(totals[place]), (1.0, 1.0))
+            place = int(inside[max(len(inside) - 1 - before, 0)])
+            self._label(
+                f"batch {batch}", float(made.contexts[place]), float(totals[place]), (1.0, 1.0), theme.text
+            )
 
-    def _draw_card(self, made: Chart) -> None:
-        if made.card is None:
-            return
-        pen = pg.mkPen(self._look.theme.bad, width=1)
-        self.plot.addItem(pg.InfiniteLine(made.card, angle=0, pen=pen), ignoreBounds=True)
-        self._label(made.card_text, float(made.contexts[0]), made.card, (0.0, 1.0), bad=True)
-        for crossing in made.crossings:
-            colour = QColor(self._look.theme.bad)
+    def _draw_card(self, made: Chart, card: CardLine, left: float) -> None:
+        """A line at the card's end, its name, and a dot where each batch reaches it."""
+        theme = self._look.theme
+        colour = theme.bad if card.own else theme.info
+        style = Qt.PenStyle.SolidLine if card.own else Qt.PenStyle.DashDotLine
+        line = pg.InfiniteLine(card.bytes, angle=0, pen=pg.mkPen(colour, width=1, style=style))
+        self.plot.addItem(line, ignoreBounds=True)
+        above = card.bytes <= LABEL_BELOW * made.top
+        self._label(card.text, left, card.bytes, (0.0, 1.0 if above else 0.0), colour)
+        for crossing in card.crossings:
             spot = pg.ScatterPlotItem(
                 [crossing.context],
                 [crossing.bytes],
                 size=9,
-                pen=pg.mkPen(self._look.theme.base),
-                brush=colour,
+                pen=pg.mkPen(theme.base),
+                brush=QColor(colour),
             )
             self.plot.addItem(spot, ignoreBounds=True)
             if crossing.batch == made.lines[0][0]:
                 text = f"fits to {crossing.context:,}"
-                self._label(text, crossing.context, crossing.bytes, (0.5, 1.15), bad=True)
+                self._label(text, crossing.context, crossing.bytes, (0.5, 1.15 if above else -0.15), colour)
 
-    def _label(
-        self, text: str, x: float, y: float, anchor: tuple[float, float], *, bad: bool = False
-    ) -> None:
-        theme = self._look.theme
-        label = pg.TextItem(
-            text, color=theme.bad if bad else theme.text, anchor=anchor, fill=QColor(theme.base)
-        )
+    def _label(self, text: str, x: float, y: float, anchor: tuple[float, float], colour: str) -> None:
+        label = pg.TextItem(text, color=colour, anchor=anchor, fill=QColor(self._look.theme.base))
         label.setPos(x, y)
         self.plot.addItem(label, ignoreBounds=True)
 
@@ -177,13 +205,16 @@ class HeadroomPanel(QWidget):
         batch, totals = made.lines[0]
         known = totals[~np.isnan(totals)]
         most = f", up to {short_bytes(round(float(known.max())))}" if len(known) else ""
-        return f"batch {batch}{most} &nbsp; {' &nbsp; '.join(squares)} &nbsp;·&nbsp; {made.card_text}"
+        words = f" &nbsp;·&nbsp; {made.words}" if made.words else ""
+        return f"batch {batch}{most} &nbsp; {' &nbsp; '.join(squares)}{words}"
 
-    def choose_at(self, place: float) -> None:
-        """A click at a place of the horizontal axis."""
+    def choose_at(self, place: float, size: float) -> None:
+        """A click: the context below it, and the batch whose line passes by."""
         if self.drawn is not None:
-            self.chosen.emit(context_at(place, self.drawn.contexts))
+            context = context_at(place, self.drawn.contexts)
+            self.chosen.emit(context, self.drawn.batch_at(context, size))
 
     def _clicked(self, event: Any) -> None:  # noqa: ANN401 - pyqtgraph carries no types
         if event.button() == Qt.MouseButton.LeftButton:
-            self.choose_at(self.plot.getViewBox().mapSceneToView(event.scenePos()).x())
+            place = self.plot.getViewBox().mapSceneToView(event.scenePos())
+            self.choose_at(place.x(), place.y())

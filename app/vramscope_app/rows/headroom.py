@@ -12,13 +12,14 @@ from vramscope_app.text import short_bytes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from vramscope.messages.headroom import HeadroomCurves
-    from vramscope.messages.planning import ScenarioInfo
+    from vramscope.messages.headroom import HeadroomCurves, HeadroomLimit
 
 FAR = 3.0
 """A card that is so many times larger than everything drawn is told in words instead."""
 ROOM = 1.12
 OTHER_BATCHES = 3
+NEAR = 0.04
+"""A click that is so near to a batch's line, as a part of the chart's height, means that batch."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +39,16 @@ class Crossing:
     bytes: float
 
 
+@dataclass(frozen=True, slots=True)
+class CardLine:
+    """A card or budget that is drawn, and where the batches cross it."""
+
+    text: str
+    bytes: float
+    own: bool
+    crossings: tuple[Crossing, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Chart:
     """Everything that is drawn; stacks from the bottom up."""
@@ -46,13 +57,22 @@ class Chart:
     stacks: tuple[Stack, ...]
     lines: tuple[tuple[int, NDArray[np.float64]], ...]
     """Total bytes of every batch, the scenario's own first."""
-    card: float | None
-    card_text: str
-    crossings: tuple[Crossing, ...]
+    cards: tuple[CardLine, ...]
+    words: str
+    """About cards that are too far above to be drawn, or that there is none."""
     top: float
     """Where the vertical axis ends."""
     own: int
     """The scenario's context; 0 for the model's limit."""
+
+    def batch_at(self, context: float, size: float) -> int:
+        """The batch whose line passes by a place; the scenario's own when none does."""
+        near: list[tuple[float, int]] = []
+        for batch, totals in self.lines:
+            passed = abs(float(np.interp(context, self.contexts, totals)) - size)
+            near.append((passed, batch) if passed <= NEAR * self.top else (np.inf, batch))
+        distance, batch = min(near, key=lambda item: item[0])
+        return batch if np.isfinite(distance) else self.lines[0][0]
 
 
 def chart(curves: HeadroomCurves) -> Chart:
@@ -64,17 +84,15 @@ def chart(curves: HeadroomCurves) -> Chart:
         stacks.append(Stack(column.name, base))
     lines = tuple((line.batch, _known(line.totals)) for line in curves.lines)
     highest = float(np.nanmax(np.concatenate([base, [1.0]])))
-    available = curves.available
-    near = available is not None and available <= FAR * highest
-    top = ROOM * max(highest, float(available or 0) if near else 0.0)
+    near = [place for place, limit in enumerate(curves.limits) if limit.available <= FAR * highest]
+    drawn = [_card_line(curves, place) for place in near]
     return Chart(
         contexts,
         tuple(stacks),
         lines,
-        float(available) if near and available is not None else None,
-        _card_text(curves.scenario, available, near=near),
-        tuple(_crossings(curves)) if near else (),
-        top,
+        tuple(drawn),
+        _card_words(curves, near),
+        ROOM * max([highest, *(line.bytes for line in drawn)]),
         curves.scenario.context,
     )
 
@@ -85,21 +103,27 @@ def _known(sizes: list[int]) -> NDArray[np.float64]:
     return found
 
 
-def _card_text(scenario: ScenarioInfo, available: int | None, *, near: bool) -> str:
-    if available is None:
+def _card_words(curves: HeadroomCurves, near: list[int]) -> str:
+    if not curves.limits:
         return "Choose a card to see where it ends"
-    name = scenario.card if scenario.budget is None else "budget"
-    return f"{name} {short_bytes(available)}" + ("" if near else ", far above this chart: every context fits")
+    far = [limit_text(limit) for place, limit in enumerate(curves.limits) if place not in near]
+    return f"{', '.join(far)}: far above this chart, every context fits" if far else ""
 
 
-def _crossings(curves: HeadroomCurves) -> list[Crossing]:
-    """Where a batch's total reaches the card; none where even the longest context fits."""
+def limit_text(limit: HeadroomLimit) -> str:
+    """A card or budget with its bytes."""
+    return f"{limit.name.removeprefix('GeForce ')} {short_bytes(limit.available)}"
+
+
+def _card_line(curves: HeadroomCurves, place: int) -> CardLine:
+    """A card with the contexts where totals reach it; none where even the longest context fits."""
+    limit, last = curves.limits[place], curves.contexts[-1] if curves.contexts else 0
     found = []
     for line in curves.lines:
-        last = curves.contexts[-1] if curves.contexts else 0
-        if line.largest_context is not None and line.largest_context < last:
-            found.append(Crossing(line.batch, line.largest_context, float(curves.available or 0)))
-    return found
+        edge = line.largest_contexts[place]
+        if edge is not None and edge < last:
+            found.append(Crossing(line.batch, edge, float(limit.available)))
+    return CardLine(limit_text(limit), float(limit.available), limit.own, tuple(found))
 
 
 def other_batches(batch: int) -> list[int]:
@@ -117,5 +141,10 @@ def context_at(place: float, contexts: NDArray[np.float64]) -> int:
 
 def spoken(made: Chart) -> str:
     """The chart in words, for who cannot see it."""
-    fits = (f"batch {item.batch} fits up to a context of {item.context:,}" for item in made.crossings)
-    return "; ".join((made.card_text, *fits))
+    fits = (
+        f"in {card.text} batch {item.batch} fits up to a context of {item.context:,}"
+        for card in made.cards
+        for item in card.crossings
+    )
+    cards = ", ".join(card.text for card in made.cards)
+    return "; ".join(part for part in (cards, made.words, *fits) if part)

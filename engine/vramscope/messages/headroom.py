@@ -15,6 +15,16 @@ class HeadroomParams(msgspec.Struct, frozen=True, kw_only=True):
     points: int = 17
     batches: list[int] = []
     """Batches whose totals are wanted beside the scenario's own."""
+    cards: list[str] = []
+    """Cards of the catalogue to compare with, beside the scenario's own."""
+
+
+class HeadroomLimit(msgspec.Struct, frozen=True, kw_only=True):
+    """A card or a budget; ``own``: the scenario is judged against it."""
+
+    name: str
+    available: int
+    own: bool = False
 
 
 class HeadroomColumn(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,11 +35,11 @@ class HeadroomColumn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeadroomLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One batch's total bytes at each context (−1: unknown), and the largest context that fits, if any."""
+    """One batch's total bytes at each context (−1: unknown), and per limit the largest context that fits."""
 
     batch: int
     totals: list[int]
-    largest_context: int | None
+    largest_contexts: list[int | None]
 
 
 class HeadroomCurves(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,5 +49,6 @@ class HeadroomCurves(msgspec.Struct, frozen=True, kw_only=True):
     contexts: list[int]
     components: list[HeadroomColumn]
     lines: list[HeadroomLine]
-    available: int | None
+    limits: list[HeadroomLimit]
+    """The scenario's own first, where it has one."""
     milliseconds: float

@@ -302,14 +302,15 @@ class Planner:
                 LARGEST_BATCH,
                 available,
             )
-        return Limits(self._largest_context(scenario, available), batch)
+        return Limits(self.largest_context(scenario, available), batch)
 
     def _has_batch(self) -> bool:
         program = self.model.program
         dims = (dim for value in program.inputs for dim in program.values[value].shape or ())
         return self.model.contract is not None or any(is_batch(dim) for dim in dims)
 
-    def _largest_context(self, scenario: Scenario, available: int) -> int | None:
+    def largest_context(self, scenario: Scenario, available: int) -> int | None:
+        """The largest context of a decoder whose total is at most ``available``; None when none is."""
         contract = self.model.contract
         if contract is None:
             return None

@@ -149,17 +149,13 @@ class Engine:
 
     def headroom(self) -> list[HeadroomInfo]:
         """Totals around the newest plan: every context of a grid at every batch."""
-        from vramscope.messages.planning import HeadroomInfo
-        from vramscope.plan.headroom import headroom
+        from vramscope.server.headroom import headroom_grid
 
-        return [
-            HeadroomInfo(context=cell.context, batch=cell.batch, bytes=cell.bytes, fits=cell.fits)
-            for cell in headroom(self._open_planner(), self.plan_made)
-        ]
+        return headroom_grid(self._open_planner(), self.plan_made)
 
     def headroom_curves(self, params: HeadroomParams, listener: Listener) -> HeadroomCurves:
         """Plans the open decoder over contexts and batches."""
-        from vramscope.server.headroom_curves import headroom_curves
+        from vramscope.server.headroom import headroom_curves
 
         return headroom_curves(self._open_planner(), params, listener)
 

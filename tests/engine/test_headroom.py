@@ -9,12 +9,12 @@ import pytest
 from planned_models import chain, planner_of
 
 from vramscope.api import Planner, Scenario, open_path
-from vramscope.errors import CancelledError, InputError
+from vramscope.errors import CancelledError, InputError, ScenarioError
 from vramscope.messages.headroom import HeadroomParams
 from vramscope.messages.planning import ScenarioInfo
-from vramscope.plan.headroom_curves import even_contexts, plan_headroom
+from vramscope.plan.headroom import even_contexts, plan_headroom
 from vramscope.plan.types import ComponentName
-from vramscope.server.headroom_curves import headroom_curves
+from vramscope.server.headroom import headroom_curves, headroom_grid
 from vramscope.server.listener import Listener
 
 if TYPE_CHECKING:
@@ -50,8 +50,9 @@ def test_the_largest_context_is_the_last_that_fits(llama: Planner) -> None:
     totals = [llama.total_bytes(replace(SCENARIO, context=tokens)) for tokens in (16, 256)]
     assert None not in totals
     budget = sum(size for size in totals if size is not None) // 2
-    (line,) = plan_headroom(llama, replace(SCENARIO, budget=budget), (16, 256), (1,)).lines
-    edge = line.largest_context
+    (line,) = plan_headroom(llama, SCENARIO, (16, 256), (1,), amounts=(budget, 1, 2**60)).lines
+    edge, none, everything = line.largest
+    assert (none, everything) == (None, 256)
     assert edge is not None
     below, above = (llama.total_bytes(replace(SCENARIO, context=tokens)) for tokens in (edge, edge + 1))
     assert below is not None
@@ -62,10 +63,33 @@ def test_the_largest_context_is_the_last_that_fits(llama: Planner) -> None:
 def test_what_cannot_be_planned_is_unknown(llama: Planner) -> None:
     params = HeadroomParams(scenario=ScenarioInfo(prompt=16), contexts=[8, 16, 10_000])
     info = headroom_curves(llama, params, Listener())
-    assert info.lines[0].totals[::2] == [-1, -1]
-    assert all(column.bytes[0] == column.bytes[2] == -1 < column.bytes[1] for column in info.components)
+    assert [size > 0 for size in info.lines[0].totals] == [True, True, False], (
+        "a prompt is cut to its context"
+    )
+    assert all(column.bytes[2] == -1 < column.bytes[1] for column in info.components)
     assert ComponentName.CONTEXT.value not in [column.name for column in info.components]
-    assert info.lines[0].largest_context is None
+    assert (info.limits, info.lines[0].largest_contexts) == ([], [])
+
+
+def test_every_card_asked_for_is_a_limit_with_its_own_crossing(llama: Planner) -> None:
+    scenario = ScenarioInfo(prompt=16, context=100, card="RTX 4090")
+    params = HeadroomParams(scenario=scenario, contexts=[16, 256], cards=["L4", "RTX 4090"])
+    info = headroom_curves(llama, params, Listener())
+    assert [(limit.name, limit.own) for limit in info.limits] == [("GeForce RTX 4090", True), ("L4", False)]
+    assert info.lines[0].largest_contexts == [256, 256]
+    with pytest.raises(ScenarioError, match="Riva"):
+        headroom_curves(llama, HeadroomParams(scenario=scenario, cards=["Riva TNT"]), Listener())
+
+
+def test_the_grid_of_a_report_is_the_same_planner_at_its_own_points(llama: Planner) -> None:
+    plan = llama.plan(SCENARIO)
+    cells = headroom_grid(llama, plan)
+    assert {cell.batch for cell in cells} == {1, 2, 4, 8}
+    assert {cell.context for cell in cells} == {100, 256}
+    for cell in cells:
+        again = llama.plan(replace(SCENARIO, context=cell.context, batch=cell.batch))
+        assert cell.bytes == again.total.bytes
+        assert cell.fits == ((again.verdict.headroom or 0) >= 0)
 
 
 def test_it_can_be_stopped_and_refuses_what_is_no_chart(llama: Planner) -> None:
@@ -78,8 +102,14 @@ def test_it_can_be_stopped_and_refuses_what_is_no_chart(llama: Planner) -> None:
             raise CancelledError("headroom", "stopped")
 
     with pytest.raises(CancelledError):
-        plan_headroom(llama, SCENARIO, (16, 32, 64, 128), (1,), stop)
-    for wrong in ({"points": 0}, {"contexts": [0]}, {"batches": [0]}, {"points": 1000}):
+        plan_headroom(llama, SCENARIO, (16, 32, 64, 128), (1,), cancel=stop)
+    for wrong in (
+        {"points": 0},
+        {"contexts": [0]},
+        {"batches": [0]},
+        {"points": 1000},
+        {"cards": ["L4"] * 99},
+    ):
         with pytest.raises(InputError, match="at once"):
             headroom_curves(llama, HeadroomParams(scenario=ScenarioInfo(), **wrong), Listener())
 

@@ -292,3 +292,28 @@ def test_g03_a_lost_device_keeps_its_charge_until_termination() -> None:
     assert manager.terminate() == {"cuda:0": 60}
     assert (lease.size, lease.close(), governor.charges()) == (0, 0, ())
     assert (governor.used(DEVICE), governor.held(governor.other, DEVICE)) == (0, 0)
+
+
+def test_a_holder_is_dismissed_once_it_holds_nothing_and_its_number_is_never_used_again() -> None:
+    governor = Governor({DEVICE: 100})
+    holder = governor.issue_holder("a")
+    lease = governor.reserve(DEVICE, 10, Activation(), holder)
+    with pytest.raises(InvalidRequestError, match="open lease"):
+        governor.dismiss_holder(holder)
+    lease.close()
+    governor.dismiss_holder(holder)
+    with pytest.raises(InvalidRequestError, match="not by this governor"):
+        governor.reserve(DEVICE, 0, Activation(), holder)
+    with pytest.raises(InvalidRequestError, match="not by this governor"):
+        governor.dismiss_holder(holder)
+    assert governor.issue_holder("b").number == holder.number + 1
+    with pytest.raises(InvalidRequestError, match="for good"):
+        governor.dismiss_holder(governor.kv_cache)
+
+
+def test_a_lost_device_moves_nothing_between_leases() -> None:
+    governor = Governor({DEVICE: 100})
+    one, two = (governor.reserve(DEVICE, 10, Activation(), governor.other) for _ in range(2))
+    assert one.give_to(two, 4) == 4
+    governor.lose_device("it fell off the bus")
+    assert (one.give_to(two, 4), one.size, two.size) == (0, 6, 14)

@@ -79,6 +79,26 @@ class GovernorMachine(RuleBasedStateMachine):
         assert lease.close() == self.held.pop(lease)
         self.closed.append(lease)
 
+    @precondition(lambda self: self.held)
+    @rule(data=st.data(), size=sizes)
+    def give(self, data: st.DataObject, size: int) -> None:
+        lease, other = (data.draw(st.sampled_from(list(self.held))) for _ in range(2))
+        if lease.tier is not other.tier:
+            with pytest.raises(InvalidRequestError, match="same tier"):
+                lease.give_to(other, size)
+            return
+        given = min(size, self.held[lease])
+        assert lease.give_to(other, size) == given
+        self.held[lease] -= given
+        self.held[other] += given
+
+    @precondition(lambda self: self.closed and self.held)
+    @rule(data=st.data(), size=sizes)
+    def give_to_a_closed_one(self, data: st.DataObject, size: int) -> None:
+        lease = data.draw(st.sampled_from(list(self.held)))
+        with pytest.raises(InvalidRequestError, match="open lease"):
+            lease.give_to(data.draw(st.sampled_from(self.closed)), size)
+
     @precondition(lambda self: self.closed)
     @rule(data=st.data(), size=sizes)
     def use_a_closed_one(self, data: st.DataObject, size: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 from small_models import array_of, opened, session_of
 
 from vramscope.devices.host import HostDevice
-from vramscope.errors import BindingError, OutOfBudgetError, WorkspaceNotPreparedError
+from vramscope.errors import AllocationFailedError, BindingError, OutOfBudgetError, WorkspaceNotPreparedError
 from vramscope.ops import table
 from vramscope.ops.spec import Lifetime, OpSpec, WorkspaceQuery, WorkspaceRequirement
 
@@ -138,3 +138,17 @@ def test_a_failed_preparation_does_not_latch() -> None:
     with pytest.raises(BindingError, match="x"):
         session.prepare({"x": np.zeros((2, 3), np.float32)})
     assert not session.state.preparation_required
+
+
+def test_an_alignment_that_the_device_does_not_give_is_refused_and_leaves_the_slot_empty(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def strict(query: WorkspaceQuery) -> WorkspaceRequirement:
+        return WorkspaceRequirement(ROW_BYTES * query.input(0).shape[0], 2**40, KEPT, "rows")
+
+    row = OpSpec("", "Relu", relu, strict)
+    monkeypatch.setattr(table, "TABLE", MappingProxyType({**table.TABLE, ("", "Relu"): row}))
+    device = HostDevice()
+    with pytest.raises(AllocationFailedError, match="does not align"):
+        session_of(opened(GRAPH), {"N": 8}, device=device)
+    assert device.ledger.total.current_bytes == 0

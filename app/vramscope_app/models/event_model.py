@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, Qt
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from vramscope.messages.live import EventInfo
     from vramscope_app.look import Look
 
-CAPACITY = 20_000
-SLACK = 2_000
+CAPACITY = 250_000
+SLACK = 10_000
 """Events beyond the capacity before the oldest are dropped together."""
 HEADINGS = (
     Heading("#", 7, "The number of the event", right=True),
@@ -37,6 +38,10 @@ _TONES = {
     "phase": "info",
 }
 _NONE = QModelIndex()
+
+
+def _sequence(event: EventInfo) -> int:
+    return event.sequence
 
 
 def event_cell(event: EventInfo, column: int) -> Cell:
@@ -83,7 +88,7 @@ class EventModel(QAbstractTableModel):
     def _drop_oldest(self) -> None:
         self._all = self._all[-CAPACITY:]
         first = self._all[0].sequence
-        gone = sum(event.sequence < first for event in self._shown)
+        gone = bisect_left(self._shown, first, key=_sequence)
         if gone:
             self.beginRemoveRows(_NONE, 0, gone - 1)
             self._shown = self._shown[gone:]

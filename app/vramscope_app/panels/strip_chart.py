@@ -34,8 +34,11 @@ if TYPE_CHECKING:
 
     Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 
-PHASE_ALPHA = 34
+PHASE_PART = 0.14
+"""How much of its colour a phase's stripe has; mixed beforehand: transparent ones cost more."""
 NEAR_PIXELS = 5
+APART_PIXELS = 1.5
+"""Marks nearer than this to the one before are not drawn over it."""
 LABEL_ROOM = 8
 """Pixels beside a phase's name before it is left out."""
 SIGNS = {"invalidate": ("✗", "bad"), "grow": ("▲", "warning"), "decline": ("!", "warning"),
@@ -58,6 +61,12 @@ def phase_colours(look: Look) -> dict[str, str]:
     }
 
 
+def blend(ground: QColor, colour: QColor) -> QColor:
+    """A colour thinned with the ground's."""
+    pairs = zip(ground.getRgb()[:3], colour.getRgb()[:3], strict=True)  # type: ignore[index]  # stubs say object
+    return QColor(*(round(under + (over - under) * PHASE_PART) for under, over in pairs))
+
+
 class Backdrop(pg.UIGraphicsItem):  # type: ignore[misc]  # pyqtgraph carries no types
     """Phases as faint stripes with their names, marks as lines with a sign; only what is in view."""
 
@@ -65,6 +74,7 @@ class Backdrop(pg.UIGraphicsItem):  # type: ignore[misc]  # pyqtgraph carries no
         super().__init__()
         self._named = named
         self._look: Look | None = None
+        self._colours: dict[str, QColor] = {}
         self._phases: list[tuple[float, float, str]] = []
         self._marks: list[tuple[float, str]] = []
         self.setZValue(-10)
@@ -72,6 +82,8 @@ class Backdrop(pg.UIGraphicsItem):  # type: ignore[misc]  # pyqtgraph carries no
     def set_look(self, look: Look) -> None:
         """Draws in another theme."""
         self._look = look
+        base = QColor(look.theme.base)
+        self._colours = {kind: blend(base, QColor(name)) for kind, name in phase_colours(look).items()}
         self.update()
 
     def set_parts(self, phases: list[tuple[float, float, str]], marks: list[tuple[float, str]]) -> None:
@@ -84,14 +96,12 @@ class Backdrop(pg.UIGraphicsItem):  # type: ignore[misc]  # pyqtgraph carries no
         """Fills the stripes, then writes names and signs in pixels."""
         if self._look is None:
             return
-        view, colours = self.boundingRect(), phase_colours(self._look)
+        view, colours = self.boundingRect(), self._colours
         transform, font = painter.transform(), painter.font()
         seen = [item for item in self._phases if item[1] >= view.left() and item[0] <= view.right()]
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, on=False)
         for begun, ended, kind in seen:
-            faint = QColor(colours[kind])
-            faint.setAlpha(PHASE_ALPHA)
-            painter.fillRect(QRectF(begun, view.top(), ended - begun, view.height()), faint)
+            painter.fillRect(QRectF(begun, view.top(), ended - begun, view.height()), colours[kind])
         painter.resetTransform()
         font.setPointSizeF(max(font.pointSizeF() - 1.5, 6.5))
         painter.setFont(font)
@@ -100,9 +110,12 @@ class Backdrop(pg.UIGraphicsItem):  # type: ignore[misc]  # pyqtgraph carries no
             for begun, ended, kind in seen:
                 self._name(painter, area, transform.map(QPointF(begun, 0)).x(),
                            transform.map(QPointF(ended, 0)).x(), kind)  # fmt: skip
+        drawn = -math.inf
         for place, kind in self._marks:
-            if view.left() <= place <= view.right():
-                self._sign(painter, area, transform.map(QPointF(place, 0)).x(), kind)
+            x = transform.map(QPointF(place, 0)).x()
+            if view.left() <= place <= view.right() and x - drawn >= APART_PIXELS:
+                self._sign(painter, area, x, kind)
+                drawn = x
         painter.setTransform(transform)
 
     def _name(self, painter: QPainter, area: QRectF, left: float, right: float, kind: str) -> None:

@@ -22,7 +22,7 @@ class Series:
 
     def __init__(self, columns: int, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
-        self._data = np.zeros((min(FIRST_ROOM, 2 * capacity), columns), np.float64)
+        self._data = np.zeros((columns, min(FIRST_ROOM, 2 * capacity)), np.float64)
         self._start = self._stop = 0
 
     def __len__(self) -> int:
@@ -30,29 +30,30 @@ class Series:
 
     def append(self, *values: float) -> None:
         """One point."""
-        if self._stop == len(self._data):
+        if self._stop == self._data.shape[1]:
             self._make_room()
-        self._data[self._stop] = values
+        self._data[:, self._stop] = values
         self._stop += 1
         self._start = max(self._start, self._stop - self._capacity)
 
     def _make_room(self) -> None:
         """Moves what is kept to the front, of a larger buffer while the capacity allows one."""
-        kept = self._data[self._start : self._stop].copy()
-        room = min(2 * max(len(kept), 1), 2 * self._capacity)
-        if room > len(self._data):
-            self._data = np.zeros((room, self._data.shape[1]), np.float64)
-        self._data[: len(kept)] = kept
-        self._start, self._stop = 0, len(kept)
+        kept = self._data[:, self._start : self._stop].copy()
+        columns, count = kept.shape
+        room = min(2 * max(count, 1), 2 * self._capacity)
+        if room > self._data.shape[1]:
+            self._data = np.zeros((columns, room), np.float64)
+        self._data[:, :count] = kept
+        self._start, self._stop = 0, count
 
     def column(self, index: int) -> Floats:
         """The values of one column, oldest first (a view, shape ``(points,)``)."""
-        column: Floats = self._data[self._start : self._stop, index]
+        column: Floats = self._data[index, self._start : self._stop]
         return column
 
     def last(self) -> Floats:
         """The newest point, shape ``(columns,)``."""
-        point: Floats = self._data[self._stop - 1]
+        point: Floats = self._data[:, self._stop - 1]
         return point
 
     def clear(self) -> None:

@@ -12,6 +12,7 @@ from mixture_decoder import mixture_decoder
 
 from vramscope.api import Planner, make_plan, open_path
 from vramscope.decode.decoder import Decoder
+from vramscope.devices.host import HostDevice
 from vramscope.plan.types import BucketPolicy, Scenario
 
 if TYPE_CHECKING:
@@ -132,3 +133,30 @@ def test_c30_streamed_weights_at_stable_addresses_give_equal_tokens_with_and_wit
     assert streaming is not None
     assert streaming.counts.page_ins > 0
     assert addresses(memory) == before
+
+
+SHAPES = {
+    "three sequences": (Scenario(prompt=8, context=64, batch=3), 40),
+    "growing": (Scenario(prompt=8, context=300, bucket=BucketPolicy(minimum=64, growing=True)), 200),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("sample", ["tiny-llama", "declines"])
+def test_c30_streamed_weights_keep_the_tokens_in_batches_and_through_growth_within_the_plan(
+    sample: str, shape: str
+) -> None:
+    scenario, steps = SHAPES[shape]
+    model = open_path(SAMPLES / sample)
+    planner = Planner(model)
+    whole = planner.plan(scenario)
+    found = []
+    for budget in (None, whole.weights.bytes * 2 // 3):
+        plan = planner.plan(replace(scenario, weight_budget=budget))
+        decoder = Decoder(model, plan, device=HostDevice(plan.total.known))
+        decoder.load()
+        tokens = [decoder.prefill([PROMPT] * scenario.batch).tokens]
+        found.append(tokens + [decoder.advance().tokens for _ in range(steps)])
+        decoder.close()
+        assert decoder.device.ledger.total.current_bytes == 0
+    assert found[0] == found[1]

@@ -19,7 +19,7 @@ SERVE = ("-m", "vramscope", "serve")
 KILL_MILLISECONDS = 1000
 IMMEDIATE = frozenset({"cancel", "snapshot"})
 """Methods that the server answers at once, whatever else runs."""
-QUIET = frozenset({"headroom", "node", "slots"})
+QUIET = frozenset({"headroom", "node", "compare", "slots"})
 """Methods that nobody waits for: any other request cancels them."""
 
 
@@ -163,7 +163,7 @@ class EngineClient(QObject):
         ended = process.state() is QProcess.ProcessState.NotRunning
         if not ended and not process.waitForFinished(wait_milliseconds):
             process.kill()
-            process.waitForFinished(wait_milliseconds)
+            process.waitForFinished(KILL_MILLISECONDS)
         process.deleteLater()
 
     def _silence(self, process: QProcess) -> None:

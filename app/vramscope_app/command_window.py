@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
@@ -10,7 +9,15 @@ from PySide6.QtWidgets import QMainWindow
 
 from vramscope.messages.model import OpenParams
 from vramscope_app import docks as dock_places
-from vramscope_app.dialogs import ask_export, ask_file, ask_folder, show_about, show_shortcuts
+from vramscope_app.dialogs import (
+    ask_export,
+    ask_file,
+    ask_folder,
+    ask_other,
+    ask_save,
+    show_about,
+    show_shortcuts,
+)
 from vramscope_app.look import Look
 from vramscope_app.menus import fill_recent
 from vramscope_app.theme import DARK, LIGHT
@@ -20,6 +27,7 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QDockWidget, QMenu
 
     from vramscope_app.commands import CommandAction
+    from vramscope_app.comparing import Comparing
     from vramscope_app.controller import Controller
     from vramscope_app.panels.nodes import NodePanel
     from vramscope_app.panels.palette import Palette
@@ -31,6 +39,7 @@ class CommandWindow(QMainWindow):
     """The commands; who builds the window sets these parts."""
 
     controller: Controller
+    comparing: Comparing
     actions_by_id: dict[str, CommandAction]
     docks: dict[str, QDockWidget]
     nodes: NodePanel
@@ -68,9 +77,46 @@ class CommandWindow(QMainWindow):
 
     def export_report(self) -> None:
         """Asks where to write the plan."""
-        path = ask_export(self)
+        self._export(ask_export(self))
+
+    def save_report(self) -> None:
+        """Asks where to save the plan and its run."""
+        model = self.controller.state.model
+        self._export(ask_save(self, model.name if model is not None else "plan"))
+
+    def _export(self, path: str) -> None:
         if path:
-            self.controller.export(path, Path(path).suffix.removeprefix(".") or "html")
+            self.controller.export(path)
+
+    def open_reported_model(self) -> None:
+        """Opens the model that the shown report was planned from."""
+        model = self.controller.state.model
+        self._open_path(model.path if model is not None else "")
+
+    def keep_baseline(self) -> None:
+        """What is shown becomes what later plans are compared with."""
+        self.comparing.keep()
+        self._show_dock("compare")
+
+    def compare_with(self) -> None:
+        """Asks for a model or a report to compare with."""
+        path = ask_other(self)
+        if path:
+            self.comparing.keep_path(path)
+            self._show_dock("compare")
+
+    def compare_run(self) -> None:
+        """Compares the plan with what the run took."""
+        self.comparing.with_run()
+        self._show_dock("compare")
+
+    def clear_baseline(self) -> None:
+        """Compares with nothing any more."""
+        self.comparing.clear()
+
+    def _show_dock(self, name: str) -> None:
+        self.docks[name].show()
+        self.docks[name].raise_()
 
     def prefill(self) -> None:
         """Prefills the prompt of the run panel."""

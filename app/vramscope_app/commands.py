@@ -61,6 +61,10 @@ def _redoable(state: AppState) -> bool:
     return bool(state.history.future)
 
 
+def _measured(state: AppState) -> bool:
+    return _planned(state) and bool(state.live.measured)
+
+
 def _failed(state: AppState) -> bool:
     return state.notice is not None
 
@@ -82,11 +86,13 @@ class Command:
 
 COMMANDS = (
     Command("open", "&Open model…", "&File", "open_file", "open", ("Ctrl+O",), _ready,
-            "Open a .onnx file", toolbar=True),
+            "Open a .onnx file, or a saved report", toolbar=True),
     Command("open_folder", "Open model &folder…", "&File", "open_folder", "file", ("Ctrl+Shift+O",), _ready,
             "Open a model folder with its tokenizer and configuration"),
+    Command("save", "&Save report…", "&File", "save_report", "save", ("Ctrl+S",), _planned,
+            "Save the plan and what the run took as .vramscope.json, to open and compare later"),
     Command("export", "&Export report…", "&File", "export_report", "export", ("Ctrl+E",), _planned,
-            "Write the plan as HTML, CSV or JSON", toolbar=True),
+            "Write the plan as HTML, CSV, Markdown or JSON, or for Netron and Model Explorer", toolbar=True),
     Command("quit", "&Quit", "&File", "close", "quit", ("Ctrl+Q",), always, "Close the window"),
     Command("undo", "&Undo scenario edit", "&Edit", "undo", "undo", ("Ctrl+Z",), _undoable,
             "Take back the last change of the scenario"),
@@ -111,6 +117,14 @@ COMMANDS = (
     Command("cancel", "&Cancel", "&Run", "cancel", "cancel", ("Esc",), _busy, "Stop what runs"),
     Command("restart", "Restart &engine", "&Run", "restart", "restart", ("Ctrl+Shift+R",), always,
             "End the engine process, start another, and open the model again"),
+    Command("keep_baseline", "&Keep as baseline", "&Compare", "keep_baseline", "baseline", ("Ctrl+B",),
+            _planned, "Compare whatever is planned from now on with this plan"),
+    Command("compare_with", "Compare &with…", "&Compare", "compare_with", "compare", ("Ctrl+Shift+B",),
+            _planned, "Compare with a saved report, or with another model planned in this scenario"),
+    Command("compare_run", "Compare with its &run", "&Compare", "compare_run", "replay", ("Ctrl+Alt+B",),
+            _measured, "Compare what was planned with what the run took at its peak"),
+    Command("clear_baseline", "&Forget the baseline", "&Compare", "clear_baseline", "close", (), always,
+            "Compare with nothing any more"),
     Command("palette", "&Command palette…", "&View", "show_palette", "search", ("Ctrl+Shift+P",), always,
             "Find any command by a few letters"),
     Command("find", "&Find node", "&View", "find_node", "search", ("Ctrl+F",), always,

@@ -11,8 +11,10 @@ from PySide6.QtCore import QObject, Signal
 
 from vramscope.messages.headroom import HeadroomParams
 from vramscope.messages.live import EMPTY_SNAPSHOT
+from vramscope.messages.model import OpenParams
 from vramscope.messages.node import NodeParams
 from vramscope.messages.planning import ExportParams
+from vramscope.messages.reporting import ReportParams
 from vramscope.messages.running import CountParams, PrefillParams, RunModelParams
 from vramscope_app.client import IMMEDIATE, QUIET, Call, Death, EngineClient, Refusal, Reply
 from vramscope_app.replanning import Replanner
@@ -20,7 +22,8 @@ from vramscope_app.rows.devices import device_of
 from vramscope_app.rows.headroom import other_batches
 from vramscope_app.rows.history import History, record, redo, undo
 from vramscope_app.rows.nodes import NodeTable, join_chunks
-from vramscope_app.rows.scenario import wished
+from vramscope_app.rows.report import is_report, read_only
+from vramscope_app.rows.scenario import declared, wished
 from vramscope_app.state import EMPTY_RUN, NO_SLOTS, AppState, Busy, Engine
 
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 
     from vramscope.messages.columns import TableChunk
     from vramscope.messages.live import Progress, SnapshotInfo
-    from vramscope.messages.model import Hello, OpenParams
+    from vramscope.messages.model import Hello
     from vramscope.messages.planning import ScenarioInfo
     from vramscope.messages.running import SamplingInfo
 
@@ -90,11 +93,17 @@ class Controller(QObject):
         self.start()
 
     def open(self, source: OpenParams) -> None:
-        """Opens a model; before the engine answers it is only remembered."""
+        """Opens a model, or shows a saved report; before the engine answers it is only remembered."""
         if self.state.ready:
-            self.client.call("open", source)
+            self._send_open(source)
         else:
             self._set(source=source)
+
+    def _send_open(self, source: OpenParams) -> None:
+        if is_report(source.path):
+            self.client.call("report", ReportParams(path=source.path))
+        else:
+            self.client.call("open", source)
 
     def wish(self, **changes: Any) -> None:  # noqa: ANN401 - fields of ScenarioInfo
         """What the scenario of the next opened model shall be, beside what the model proposes."""
@@ -102,7 +111,7 @@ class Controller(QObject):
 
     def edit(self, scenario: Any) -> None:  # noqa: ANN401 - a ScenarioInfo, as a signal hands it over
         """Takes another scenario and plans it soon."""
-        if scenario != self.state.scenario:
+        if scenario != self.state.scenario and not self.state.report:
             history = record(self.state.history, self.state.scenario, scenario, time.monotonic())
             self._set(scenario=scenario, history=history)
             self._replanner.edited()
@@ -121,20 +130,13 @@ class Controller(QObject):
         self._replanner.edited()
 
     def _plannable(self) -> ScenarioInfo | None:
-        """What to plan; None without an engine or a model."""
-        return self.state.scenario if self.state.ready and self.state.model is not None else None
+        """What to plan; None without an engine or a model, and from a report."""
+        state = self.state
+        return state.scenario if state.ready and state.model is not None and not state.report else None
 
     def declare(self, symbol: str, text: str) -> None:
         """Sets the maximum of a symbol from what was typed; empty takes it back."""
-        maxima = dict(self.state.scenario.maxima)
-        digits = text.replace(",", "").replace(" ", "")
-        if not digits:
-            maxima.pop(symbol, None)
-        elif digits.isdecimal() and 0 < int(digits) < 2**63:
-            maxima[symbol] = int(digits)
-        else:
-            return
-        self.edit(msgspec.structs.replace(self.state.scenario, maxima=maxima))
+        self.edit(declared(self.state.scenario, symbol, text))
 
     def want_headroom(self, cards: list[str]) -> None:
         """Asks for the curves around the newest plan, unless they are here, on their way, or in the way."""
@@ -149,7 +151,8 @@ class Controller(QObject):
 
     def inspect(self, phase: str, step: int) -> None:
         """Asks for everything about a node of the newest plan."""
-        if self.state.ready and self.state.plan is not None and not self.state.working:
+        state = self.state
+        if state.ready and state.plan is not None and not state.working and not state.report:
             self.client.call("node", NodeParams(phase=phase, step=step))
 
     def _take_node(self, reply: Reply) -> dict[str, Any]:
@@ -197,9 +200,9 @@ class Controller(QObject):
         scenario = self.state.scenario
         self.client.call("run_model", RunModelParams(scenario=scenario, device=device_of(scenario.runtime)))
 
-    def export(self, path: str, form: str) -> None:
-        """Writes the plan."""
-        self.client.call("export", ExportParams(path=path, format=form))
+    def export(self, path: str) -> None:
+        """Writes what is shown; the ending of the path says the format."""
+        self.client.call("export", ExportParams(path=path))
 
     def cancel(self) -> None:
         """Stops what runs."""
@@ -226,7 +229,7 @@ class Controller(QObject):
     def _on_ready(self, hello: Hello) -> None:
         self._set(engine=Engine.READY, hello=hello, busy=self._busy_now())
         if self.state.source is not None:
-            self.client.call("open", self.state.source)
+            self._send_open(self.state.source)
 
     def _on_sent(self, call: Call) -> None:
         if call.method not in IMMEDIATE | QUIET:
@@ -261,15 +264,33 @@ class Controller(QObject):
         model, same = reply.result, reply.call.params == self.state.opened
         kept = self.state.scenario if same else wished(model.scenario, self._wishes)
         self._wishes = {}
-        self._chunks, self._curves_of = [], ()
-        self._replanner.forget()
+        self.cleared.emit()
+        history = self.state.history if same else History()
+        return {**self._fresh(reply.call.params), "model": model, "scenario": kept, "history": history}
+
+    def _take_report(self, reply: Reply) -> dict[str, Any]:
+        """A report stands in the place of a model: there is a plan, and nothing to plan or run."""
+        shown = reply.result
+        self._tables = {}
         self.cleared.emit()
         return {
-            "source": reply.call.params,
-            "opened": reply.call.params,
-            "model": model,
-            "scenario": kept,
-            "history": self.state.history if same else History(),
+            **self._fresh(OpenParams(path=shown.path)),
+            "report": shown.path,
+            "model": shown.model,
+            "scenario": shown.plan.scenario,
+            "history": History(),
+            "plan": read_only(shown.plan),
+            "live": EMPTY_SNAPSHOT if shown.run is None else shown.run.snapshot,
+        }
+
+    def _fresh(self, source: msgspec.Struct) -> dict[str, Any]:
+        """Nothing of what was open before."""
+        self._chunks, self._curves_of = [], ()
+        self._replanner.forget()
+        return {
+            "source": source,
+            "opened": source,
+            "report": "",
             "plan": None,
             "headroom": None,
             "nodes": {},

@@ -11,11 +11,17 @@ from vramscope_app.commands import COMMANDS
 from vramscope_app.panels.table import TablePanel
 from vramscope_app.rows.cells import Cell, Heading, Row
 from vramscope_app.rows.palette import plain_title
+from vramscope_app.rows.report import ENDING
 
 if TYPE_CHECKING:
     from vramscope.messages.model import Hello
     from vramscope_app.look import Look
 
+EXPORTS = (
+    "HTML report (*.html);;CSV table of nodes (*.csv);;Markdown summary (*.md)"
+    ";;VRAMScope report (*.vramscope.json);;Netron attachment (*.netron.json)"
+    ";;Model Explorer node data (*.explorer.json)"
+)
 SHORTCUT_HEADINGS = (
     Heading("Command", 24),
     Heading("Keys", 24),
@@ -25,8 +31,18 @@ SHORTCUT_HEADINGS = (
 
 
 def ask_file(parent: QWidget) -> str:
-    """A .onnx file; empty when the user thinks again."""
-    path, _ = QFileDialog.getOpenFileName(parent, "Open model", "", "ONNX models (*.onnx);;Every file (*)")
+    """A .onnx file or a saved report; empty when the user thinks again."""
+    return _ask_open(parent, "Open model or report")
+
+
+def ask_other(parent: QWidget) -> str:
+    """What to compare with; empty when the user thinks again."""
+    return _ask_open(parent, "Compare with a model or a report")
+
+
+def _ask_open(parent: QWidget, title: str) -> str:
+    kinds = "Models and reports (*.onnx *.vramscope.json);;Every file (*)"
+    path, _ = QFileDialog.getOpenFileName(parent, title, "", kinds)
     return path
 
 
@@ -37,8 +53,17 @@ def ask_folder(parent: QWidget) -> str:
 
 def ask_export(parent: QWidget) -> str:
     """Where to write the plan; the ending says the format."""
-    kinds = "HTML report (*.html);;CSV table (*.csv);;JSON (*.json)"
-    path, kind = QFileDialog.getSaveFileName(parent, "Export report", "plan.html", kinds)
+    return _ask_save(parent, "Export report", "plan.html", EXPORTS)
+
+
+def ask_save(parent: QWidget, name: str) -> str:
+    """Where to save a report."""
+    return _ask_save(parent, "Save report", f"{name}{ENDING}", f"VRAMScope report (*{ENDING})")
+
+
+def _ask_save(parent: QWidget, title: str, proposed: str, kinds: str) -> str:
+    """A path, with the ending of the chosen kind where it has none; empty when the user thinks again."""
+    path, kind = QFileDialog.getSaveFileName(parent, title, proposed, kinds)
     if path and "." not in path.rsplit("/", 1)[-1]:
         path += kind[kind.index("*") + 1 : kind.index(")")]
     return path

@@ -39,6 +39,7 @@ DOCKS = (
     DockPlace("headroom", "Headroom", BOTTOM),
     DockPlace("inspector", "Node", BOTTOM),
     DockPlace("arena", "Memory map", BOTTOM),
+    DockPlace("compare", "Compare", BOTTOM),
     DockPlace("problems", "Problems", BOTTOM),
     DockPlace("capture", "Capture", BOTTOM),
     DockPlace("counters", "Allocations", BOTTOM),

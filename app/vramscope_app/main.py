@@ -21,7 +21,7 @@ NO_DISPLAY = """vramscope: there is no display (neither DISPLAY nor WAYLAND_DISP
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The command line of the window."""
     parser = argparse.ArgumentParser(prog="vramscope-app", description="The VRAMScope window.")
-    parser.add_argument("path", nargs="?", default="", help="a .onnx file or a model folder")
+    parser.add_argument("path", nargs="?", default="", help="a .onnx file, a model folder or a saved report")
     parser.add_argument(
         "--sample", default="", metavar="NAME", help=f"a bundled sample (else {DEFAULT_SAMPLE})"
     )

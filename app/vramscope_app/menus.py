@@ -9,6 +9,8 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMenu, QSizePolicy, QToolBar, QToolButton, QWidget
 
+from vramscope_app.rows.report import is_report
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from vramscope.messages.model import SampleInfo
     from vramscope_app.commands import CommandAction
 
-SEPARATED = frozenset({"export", "quit", "cancel", "restart", "theme", "dismiss"})
+SEPARATED = frozenset({"save", "quit", "cancel", "restart", "theme", "dismiss"})
 """Commands with a line above them in their menu."""
 ICON_ONLY = frozenset({"theme"})
 
@@ -128,8 +130,9 @@ def fill_samples(menu: QMenu, samples: Sequence[SampleInfo]) -> None:
 
 
 def path_of_drop(data: QMimeData) -> str:
-    """The one local .onnx file or folder of a drop; empty for anything else."""
+    """The one local .onnx file, report or folder of a drop; empty for anything else."""
     paths = [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()]
     if len(paths) != 1:
         return ""
-    return str(paths[0]) if paths[0].is_dir() or paths[0].suffix.lower() == ".onnx" else ""
+    taken = paths[0].is_dir() or paths[0].suffix.lower() == ".onnx" or is_report(str(paths[0]))
+    return str(paths[0]) if taken else ""

@@ -49,6 +49,9 @@ TITLES = {
     "reset": "reset",
     "run_model": "running the model",
     "export": "writing the report",
+    "report": "reading the report",
+    "baseline": "keeping the baseline",
+    "compare": "comparing",
     "shutdown": "ending",
 }
 
@@ -88,6 +91,8 @@ class AppState:
     opened: OpenParams | None = None
     """What ``model`` was opened from."""
     model: ModelInfo | None = None
+    report: str = ""
+    """The saved report that is shown; empty when a model is open. Nothing can be planned or run from one."""
     scenario: ScenarioInfo = field(default_factory=ScenarioInfo)
     history: History = field(default_factory=History)
     """Edits of the scenario that can be taken back."""
@@ -126,7 +131,7 @@ class AppState:
     @property
     def planned(self) -> bool:
         """Whether there is a plan that could run."""
-        return self.plan is not None and self.plan.verdict.kind != "cannot be planned"
+        return self.plan is not None and not self.report and self.plan.verdict.kind != "cannot be planned"
 
     @property
     def working(self) -> bool:
@@ -141,6 +146,8 @@ class AppState:
     @property
     def obstacle(self) -> str:
         """Why the open model can be planned but not run; empty when it can run."""
+        if self.report:
+            return "a saved report has no model to run: open its model"
         return obstacle(self.model, self.scenario.runtime, self.hello)
 
     @property

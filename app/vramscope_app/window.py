@@ -10,10 +10,12 @@ from PySide6.QtWidgets import QApplication, QLabel, QVBoxLayout, QWidget
 from vramscope_app import docks as dock_places
 from vramscope_app.command_window import CommandWindow
 from vramscope_app.commands import make_actions, update_actions
+from vramscope_app.comparing import Comparing
 from vramscope_app.menus import build_menus, build_toolbar, fill_recent, fill_samples, path_of_drop
 from vramscope_app.panels.arena import ArenaPanel
 from vramscope_app.panels.busy import BusyIndicator
 from vramscope_app.panels.capture import CapturePanel
+from vramscope_app.panels.compare import ComparePanel
 from vramscope_app.panels.counters import CounterPanel
 from vramscope_app.panels.events import EventPanel
 from vramscope_app.panels.flow import Scrolled
@@ -64,7 +66,7 @@ class MainWindow(CommandWindow):
 
     def __init__(self, controller: Controller, settings: Settings, look: Look) -> None:
         super().__init__()
-        self.controller = controller
+        self.controller, self.comparing = controller, Comparing(controller)
         self._settings = settings
         self._look = look
         self.actions_by_id = make_actions(self)
@@ -77,7 +79,7 @@ class MainWindow(CommandWindow):
         self.counters = CounterPanel(look)
         self.capture_panel, self.log = CapturePanel(look), LogPanel()
         self.headroom, self.arena = HeadroomPanel(look), ArenaPanel(look)
-        self.inspector = InspectorPanel(look)
+        self.inspector, self.compare = InspectorPanel(look), ComparePanel(self.actions_by_id, look)
         self.palette_box = Palette(self)
         self.busy = BusyIndicator(self.actions_by_id["cancel"])
         self._engine_label, self._model_label = QLabel(), QLabel()
@@ -130,6 +132,7 @@ class MainWindow(CommandWindow):
             "headroom": self.headroom,
             "arena": self.arena,
             "inspector": self.inspector,
+            "compare": self.compare,
             "problems": self.problems,
             "capture": self.capture_panel,
             "counters": self.counters,
@@ -164,6 +167,9 @@ class MainWindow(CommandWindow):
         self.headroom.wanted.connect(control.want_headroom)
         self.headroom.chosen.connect(control.choose_point)
         self.headroom.compared.connect(self._settings.compare)
+        self.comparing.changed.connect(self.compare.set_compared)
+        self.docks["compare"].visibilityChanged.connect(self.comparing.set_seen)
+        self.overview.open_model.connect(self.open_reported_model)
         self.overview.restart.connect(control.restart)
         self.overview.dismiss.connect(control.dismiss)
         self.overview.suggested.connect(self._apply)
@@ -174,6 +180,7 @@ class MainWindow(CommandWindow):
             self.overview,
             self.arena,
             self.inspector,
+            self.compare,
         ):
             panel.jump.connect(self.jump)
         self.recent_menu.triggered.connect(self._open_recent)
@@ -246,9 +253,10 @@ class MainWindow(CommandWindow):
         self.scenario.set_model(state.model)
         self.run_panel.set_model(state.model)
         self._model_label.setText(model_text(state.model))
-        self.setWindowTitle(window_title(state.model))
+        self.setWindowTitle(window_title(state))
+        self.scenario.setEnabled(not state.report)
         if state.model is not None and state.source is not None and state.source.path:
-            self._settings.remember(state.model.path)
+            self._settings.remember(state.report or state.model.path)
             fill_recent(self.recent_menu, self._settings.recent)
 
     def _show_nodes(self, state: AppState) -> None:
@@ -315,6 +323,9 @@ class MainWindow(CommandWindow):
 
     def _apply(self, change: dict[str, int | str]) -> None:
         """A suggestion: a scenario to plan, or a symbol whose maximum only the user knows."""
+        if self.controller.state.report:
+            self.statusBar().showMessage("A saved report cannot be planned again: open its model", 5000)
+            return
         if "maxima" in change:
             self.docks["axes"].raise_()
             self.axes.edit_cell(str(change["maxima"]), MAXIMUM_COLUMN)
@@ -341,13 +352,14 @@ class MainWindow(CommandWindow):
             self.capture_panel,
             self.events,
             self.inspector,
+            self.compare,
         ):
             panel.set_look(look)
 
     # Qt
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802 - Qt's name
-        """Takes one .onnx file or folder."""
+        """Takes one .onnx file, report or folder."""
         if path_of_drop(event.mimeData()):
             event.acceptProposedAction()
 

@@ -29,7 +29,19 @@ def planned(messages: ModuleType) -> AppState:
     return AppState(engine=Engine.READY, model=messages.model(), plan=messages.plan())
 
 
-ALWAYS = {"quit", "restart", "palette", "find", "theme", "panels", "fullscreen", "shortcuts", "about"}
+ALWAYS = {
+    "clear_baseline",
+    "quit",
+    "restart",
+    "palette",
+    "find",
+    "theme",
+    "panels",
+    "fullscreen",
+    "shortcuts",
+    "about",
+}
+PLANNED = ALWAYS | {"open", "open_folder", "export", "save", "keep_baseline", "compare_with"}
 
 
 def test_ids_and_shortcuts_are_unique_and_shortcuts_are_real() -> None:
@@ -44,7 +56,7 @@ def test_every_command_calls_a_method_of_the_window_and_says_what_it_does() -> N
         assert callable(getattr(MainWindow, command.action))
         assert command.title
         assert command.tip
-        assert command.menu in {"&File", "&Edit", "&Run", "&View", "&Help"}
+        assert command.menu in {"&File", "&Edit", "&Run", "&Compare", "&View", "&Help"}
 
 
 def test_without_an_engine_only_what_needs_none(messages: ModuleType) -> None:
@@ -54,7 +66,7 @@ def test_without_an_engine_only_what_needs_none(messages: ModuleType) -> None:
 
 
 def test_a_planned_decoder_can_prefill_and_nothing_later(planned: AppState) -> None:
-    assert enabled(planned) == ALWAYS | {"open", "open_folder", "export", "prefill"}
+    assert enabled(planned) == PLANNED | {"prefill"}
 
 
 def test_what_a_run_allows_follows_its_state(planned: AppState, messages: ModuleType) -> None:
@@ -70,7 +82,14 @@ def test_what_a_run_allows_follows_its_state(planned: AppState, messages: Module
 def test_while_a_step_runs_only_cancel_is_added(planned: AppState, messages: ModuleType) -> None:
     busy = Busy(Call(1, "replay", CountParams(count=3), 0.0))
     state = replace(planned, run=messages.run(), busy=busy)
-    assert enabled(state) == ALWAYS | {"open", "open_folder", "export", "cancel"}
+    assert enabled(state) == PLANNED | {"cancel"}
+
+
+def test_a_report_can_be_written_and_compared_and_nothing_run(
+    planned: AppState, messages: ModuleType
+) -> None:
+    shown = replace(planned, report="/r.vramscope.json", live=messages.snapshot())
+    assert enabled(shown) == PLANNED | {"compare_run"}
 
 
 def test_a_model_that_is_no_decoder_runs_once(planned: AppState, messages: ModuleType) -> None:

@@ -19,6 +19,7 @@ from vramscope_app import command_window
 from vramscope_app.client import Call, Refusal
 from vramscope_app.commands import COMMANDS
 from vramscope_app.dialogs import shortcut_rows
+from vramscope_app.rows.compare import Compared
 from vramscope_app.rows.history import KEPT, ONE_EDIT_SECONDS, History, record, redo, undo
 from vramscope_app.rows.palette import choices, fuzzy_score, plain_title
 from vramscope_app.state import AppState, Busy
@@ -154,6 +155,9 @@ SENDS = {
     "open": "open",
     "open_folder": "open",
     "export": "export",
+    "save": "export",
+    "keep_baseline": "baseline",
+    "compare_with": "baseline",
     "prefill": "prefill",
     "step": "step",
     "steps": "step",
@@ -177,7 +181,7 @@ SHOWS = {
     "dismiss",
     "shortcuts",
 }
-SHOWS |= {"about", "quit"}
+SHOWS |= {"about", "quit", "compare_run", "clear_baseline"}
 
 
 @pytest.mark.parametrize("name", [command.id for command in COMMANDS])
@@ -187,20 +191,22 @@ def test_every_command_runs_from_the_palette(
     sent: list[str] = []
     monkeypatch.setattr(opened.client, "call", lambda method, *_: sent.append(method))
     monkeypatch.setattr(opened.client, "start", lambda: sent.append("start"))
-    for ask in ("ask_file", "ask_folder", "ask_export"):
-        monkeypatch.setattr(command_window, ask, lambda _parent: "/models/some.html")
+    for ask in ("ask_file", "ask_folder", "ask_export", "ask_save", "ask_other"):
+        monkeypatch.setattr(command_window, ask, lambda *_: "/models/some.html")
     monkeypatch.setattr(command_window, "show_about", lambda *_: sent.append("about"))
     window, control = opened.window, opened.controller
     call = Call(5, "step", PlanParams(scenario=ScenarioInfo()), 0.0)
     control.state = replace(
         control.state,
         run=messages.run(),
+        live=messages.snapshot(),
         model=messages.model(decoder=name != "run_model"),
         busy=Busy(call) if name == "cancel" else None,
         notice=Refusal(call, ErrorInfo(code="Input", what="a", why="b")) if name == "dismiss" else None,
         history=History((scenario(9),), (scenario(8),)),
     )
     control.changed.emit(control.state, control.state)
+    window.comparing.state = Compared(run=name == "clear_baseline")
     before = (control.state, window.look.theme.name, window.windowState())
     window.show_palette()
     QTest.keyClicks(window.palette_box.line, plain_title(window.actions_by_id[name].command))
@@ -219,6 +225,8 @@ def test_every_command_runs_from_the_palette(
         "shortcuts": dialog is not None and dialog.isVisible(),
         "about": sent == ["about"],
         "restart": sent == ["start"],
+        "compare_run": window.comparing.state.run,
+        "clear_baseline": not window.comparing.state.run,
         "quit": not window.isVisible(),
     }
     assert done.get(name, after != before)

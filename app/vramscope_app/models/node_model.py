@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QAbstractItemModel, QModelIndex, QObject, Qt, Signal
 from PySide6.QtGui import QColor
 
-from vramscope_app.models.rows_model import LEFT, RIGHT, Index
+from vramscope_app.models.rows_model import LEFT, RIGHT, SHARE_ROLE, Index
 from vramscope_app.rows import nodes as rows
 from vramscope_app.rows.columns import COLUMNS, NodeView, group_text, node_text, node_tip, sort_keys, view_of
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from vramscope_app.rows.nodes import NodeTable
 
 _NONE = QModelIndex()
-SHARE_ROLE = int(Qt.ItemDataRole.UserRole)
-"""A node's part of the largest value in its column, 0 to 1."""
 
 
 class NodeModel(QAbstractItemModel):

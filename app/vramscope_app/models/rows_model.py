@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 RIGHT = int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
 LEFT = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+SHARE_ROLE = int(Qt.ItemDataRole.UserRole)
+"""How large a cell's bytes are beside the largest."""
 Index = QModelIndex | QPersistentModelIndex
 _NONE = QModelIndex()
 
@@ -135,6 +137,8 @@ def cell_data(cell: Cell, role: int, look: Look) -> Any:  # noqa: ANN401, PLR091
         return RIGHT if cell.right else LEFT
     if role == Qt.ItemDataRole.ForegroundRole and cell.tone:
         return QColor(look.tone(cell.tone))
+    if role == SHARE_ROLE:
+        return cell.share
     if role == Qt.ItemDataRole.DecorationRole and cell.icon:
         return look.icons.get(cell.icon, look.tone(cell.tone) if cell.tone else "")
     return None

@@ -11,6 +11,7 @@ from vramscope_app.panels.banner import Banner, push_button
 from vramscope_app.panels.bar import ComponentBar, Legend
 from vramscope_app.panels.suggestions import SuggestionMenu, SuggestionRow
 from vramscope_app.rows.bar import legend, measured_bar, plan_bar
+from vramscope_app.rows.report import report_message
 from vramscope_app.rows.verdict import death_message, failure_message, verdict_message
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ class Overview(QWidget):
     """Banners, bar and legend."""
 
     restart = Signal()
+    open_model = Signal()
+    """The model that a report was planned from is wanted."""
     dismiss = Signal()
     jump = Signal(str)
     suggested = Signal(object)
@@ -36,6 +39,7 @@ class Overview(QWidget):
         self._look = look
         self._node = ""
         self.death = Banner("death_banner", look)
+        self.report = Banner("report_banner", look)
         self.failure = Banner("failure_banner", look)
         self.verdict = Banner("verdict_banner", look)
         self.bar, self.legend = ComponentBar(look), Legend(look)
@@ -43,9 +47,11 @@ class Overview(QWidget):
         self._restart = push_button("Restart engine", "restart_button", "Start the engine again")
         self._show_node = push_button("Show node", "failure_jump", "Show the node in the tree")
         self._dismiss = push_button("Dismiss", "failure_dismiss", "Close this message")
+        self._open_model = push_button("Open its model", "report_open", "Open the model and plan it again")
         self._build()
 
     def _build(self) -> None:
+        self.report.add_button(self._open_model)
         self.death.add_button(self._restart)
         self.failure.add_button(self._show_node)
         self.failure.add_button(self._dismiss)
@@ -53,10 +59,20 @@ class Overview(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(6)
-        for widget in (self.death, self.failure, self.verdict, self.remedies, self.bar, self.legend):
+        for widget in (
+            self.death,
+            self.failure,
+            self.report,
+            self.verdict,
+            self.remedies,
+            self.bar,
+            self.legend,
+        ):
             layout.addWidget(widget)
         self.death.hide()
         self.failure.hide()
+        self.report.hide()
+        self._open_model.clicked.connect(self.open_model)
         self._restart.clicked.connect(self.restart)
         self._dismiss.clicked.connect(self.dismiss)
         self._show_node.clicked.connect(self._jump)
@@ -75,6 +91,10 @@ class Overview(QWidget):
             self.death.setVisible(new.death is not None)
         if new.notice is not old.notice:
             self._show_failure(new)
+        if new.report != old.report:
+            self.report.show_message(report_message(new))
+            self.report.setVisible(bool(new.report))
+            self.remedies.setEnabled(not new.report)
         if new.plan is not old.plan or new.model is not old.model:
             self.verdict.show_message(verdict_message(new))
         if new.plan is not old.plan:
@@ -110,5 +130,13 @@ class Overview(QWidget):
     def set_look(self, look: Look) -> None:
         """Draws in another theme."""
         self._look = look
-        for part in (self.suggestions, self.death, self.failure, self.verdict, self.bar, self.legend):
+        for part in (
+            self.suggestions,
+            self.death,
+            self.report,
+            self.failure,
+            self.verdict,
+            self.bar,
+            self.legend,
+        ):
             part.set_look(look)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtGui import QColor, QPainter
 from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
 
-from vramscope_app.models.node_model import SHARE_ROLE
+from vramscope_app.models.rows_model import SHARE_ROLE
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QObject, QRect

@@ -22,6 +22,8 @@ class Cell:
     right: bool = False
     edit: str | None = None
     """The text to edit; None when the cell cannot be edited."""
+    share: float = 0.0
+    """How large it is beside the largest, −1 to 1, for a bar."""
 
 
 @dataclass(frozen=True, slots=True)

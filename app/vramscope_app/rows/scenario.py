@@ -116,3 +116,14 @@ def apply_change(scenario: ScenarioInfo, change: Mapping[str, int | str]) -> Sce
     fields = set(scenario.__struct_fields__) - {"maxima"}
     known = {name: value for name, value in change.items() if name in fields}
     return msgspec.structs.replace(scenario, **known)
+
+
+def declared(scenario: ScenarioInfo, symbol: str, text: str) -> ScenarioInfo:
+    """With a symbol's maximum as it was typed; empty takes it back, no number changes nothing."""
+    maxima = dict(scenario.maxima)
+    digits = text.replace(",", "").replace(" ", "")
+    if not digits:
+        maxima.pop(symbol, None)
+    elif digits.isdecimal() and 0 < int(digits) < 2**63:
+        maxima[symbol] = int(digits)
+    return msgspec.structs.replace(scenario, maxima=maxima)

@@ -32,6 +32,8 @@ def model_text(model: ModelInfo | None) -> str:
     return " · ".join(parts)
 
 
-def window_title(model: ModelInfo | None) -> str:
+def window_title(state: AppState) -> str:
     """The window's title."""
-    return f"{model.name} — VRAMScope" if model is not None else "VRAMScope"
+    if state.model is None:
+        return "VRAMScope"
+    return f"{state.model.name}{' (report)' if state.report else ''} — VRAMScope"

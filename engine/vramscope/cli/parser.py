@@ -152,7 +152,9 @@ def _gui(commands: _Subparsers[argparse.ArgumentParser]) -> None:
     parser = _command(
         commands, "gui", "open the window", "  vramscope gui\n  vramscope gui ./my-model", json=False
     )
-    parser.add_argument("model", metavar="PATH", nargs="?", default="", help="a model to open at once")
+    parser.add_argument(
+        "model", metavar="PATH", nargs="?", default="", help="a model, or a saved report, to open at once"
+    )
     parser.add_argument("--sample", metavar="NAME", default="", help="a bundled sample to open at once")
     parser.add_argument("--theme", choices=("light", "dark", "system"), default="", help="colours")
     parser.add_argument(

@@ -1,0 +1,37 @@
+"""A saved report in the place of a model: its name, its banner, and a plan that nobody can edit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from vramscope_app.rows.verdict import Message
+
+if TYPE_CHECKING:
+    from vramscope.messages.planning import PlanInfo
+    from vramscope_app.state import AppState
+
+ENDING = ".vramscope.json"
+"""Of a saved report."""
+
+
+def is_report(path: str) -> bool:
+    """Whether a path is that of a report; whether it is one, the engine says."""
+    return path.lower().endswith(".json")
+
+
+def read_only(plan: PlanInfo) -> PlanInfo:
+    """The plan of a report: no maximum can be declared, for nothing could plan with it."""
+    axes = [msgspec.structs.replace(axis, editable=False) for axis in plan.axes]
+    return msgspec.structs.replace(plan, axes=axes)
+
+
+def report_message(state: AppState) -> Message:
+    """That this is a report, where it is from, and what it cannot do."""
+    if not state.report or state.model is None:
+        return Message()
+    run = ", with a run" if state.live.measured else ""
+    title = f"Saved report{run}: {state.report}"
+    body = f"Read-only: no model is open behind it. It was planned from {state.model.path}"
+    return Message("info", "file", title, body)

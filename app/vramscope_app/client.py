@@ -19,7 +19,7 @@ SERVE = ("-m", "vramscope", "serve")
 KILL_MILLISECONDS = 1000
 IMMEDIATE = frozenset({"cancel", "snapshot"})
 """Methods that the server answers at once, whatever else runs."""
-QUIET = frozenset({"headroom", "node", "compare", "slots"})
+QUIET = frozenset({"headroom", "node", "compare", "slots", "neighbours"})
 """Methods that nobody waits for: any other request cancels them."""
 
 

@@ -12,6 +12,7 @@ from PySide6.QtCore import QObject, Signal
 from vramscope.messages.headroom import HeadroomParams
 from vramscope.messages.live import EMPTY_SNAPSHOT
 from vramscope.messages.model import OpenParams
+from vramscope.messages.neighbours import NeighboursParams
 from vramscope.messages.node import NodeParams
 from vramscope.messages.planning import ExportParams
 from vramscope.messages.reporting import ReportParams
@@ -155,6 +156,15 @@ class Controller(QObject):
         if state.ready and state.plan is not None and not state.working and not state.report:
             self.client.call("node", NodeParams(phase=phase, step=step))
 
+    def look_around(self, phase: str, step: int, hops: int) -> None:
+        """Asks for the nodes around one of the newest plan."""
+        state = self.state
+        if state.ready and state.plan is not None and not state.working and not state.report:
+            self.client.call("neighbours", NeighboursParams(phase=phase, step=step, hops=hops))
+
+    def _take_neighbours(self, reply: Reply) -> dict[str, Any]:
+        return {"neighbours": reply.result}
+
     def _take_node(self, reply: Reply) -> dict[str, Any]:
         return {"node": reply.result}
 
@@ -296,6 +306,7 @@ class Controller(QObject):
             "nodes": {},
             "arenas": {},
             "node": None,
+            "neighbours": None,
             "run": EMPTY_RUN,
             "capture": None,
             "verify": None,

@@ -35,16 +35,17 @@ class DockPlace:
 DOCKS = (
     DockPlace("run", "Run", RIGHT, scrolls=True),
     DockPlace("live", "Live", RIGHT),
-    DockPlace("axes", "Bounded axes", BOTTOM),
+    DockPlace("axes", "Axes", BOTTOM),
     DockPlace("headroom", "Headroom", BOTTOM),
     DockPlace("inspector", "Node", BOTTOM),
+    DockPlace("graph", "Neighbours", BOTTOM),
     DockPlace("arena", "Memory map", BOTTOM),
     DockPlace("compare", "Compare", BOTTOM),
     DockPlace("problems", "Problems", BOTTOM),
     DockPlace("capture", "Capture", BOTTOM),
     DockPlace("counters", "Allocations", BOTTOM),
     DockPlace("events", "Events", BOTTOM),
-    DockPlace("log", "Engine log", BOTTOM),
+    DockPlace("log", "Log", BOTTOM),
 )
 
 

@@ -64,6 +64,15 @@ class Settings:
         """Keeps the cards to compare with."""
         self._store.setValue("compared", json.dumps(cards))
 
+    @property
+    def columns(self) -> list[str]:
+        """Columns of the node tree, from left to right; empty when nothing was chosen yet."""
+        return parse_recent(self._text("columns", "[]"))
+
+    def keep_columns(self, keys: list[str]) -> None:
+        """Keeps the columns of the node tree."""
+        self._store.setValue("columns", json.dumps(keys))
+
     def layout(self) -> tuple[QByteArray, QByteArray]:
         """Geometry and dock state; empty when nothing was stored."""
         return self._bytes("geometry"), self._bytes("docks")

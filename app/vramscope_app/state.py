@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from vramscope.messages.headroom import HeadroomCurves
     from vramscope.messages.model import Hello, ModelInfo, OpenParams
+    from vramscope.messages.neighbours import NeighboursInfo
     from vramscope.messages.node import NodeInfo
     from vramscope.messages.planning import PlanInfo
     from vramscope.messages.running import CaptureInfo, RunModelInfo, VerifyInfo
@@ -103,6 +104,8 @@ class AppState:
     """Node tables by phase."""
     arenas: Mapping[str, NodeTable] = field(default_factory=dict)
     """Blocks of the arenas by phase."""
+    neighbours: NeighboursInfo | None = None
+    """What stands around a node; of an older plan while the newer one is asked."""
     node: NodeInfo | None = None
     """The inspected node; of an older plan while the newer one is asked."""
     run: RunInfo = EMPTY_RUN

@@ -219,7 +219,7 @@ QToolBar QToolButton::menu-indicator {{ image: none; }}
 QDockWidget::title {{ background: {window}; padding: 5px 8px 4px 8px; text-align: left; }}
 QDockWidget {{ font-weight: 600; color: {muted}; }}
 QDockWidget > QWidget {{ font-weight: 400; color: {text}; }}
-QTabBar::tab {{ background: transparent; color: {muted}; padding: 5px 11px; border: 0;
+QTabBar::tab {{ background: transparent; color: {muted}; padding: 5px 8px; border: 0;
   border-bottom: 2px solid transparent; }}
 QTabBar::tab:selected {{ color: {text}; border-bottom: 2px solid {accent}; }}
 QTabBar::tab:hover {{ color: {text}; background: {hover}; }}

@@ -19,10 +19,12 @@ from vramscope_app.panels.compare import ComparePanel
 from vramscope_app.panels.counters import CounterPanel
 from vramscope_app.panels.events import EventPanel
 from vramscope_app.panels.flow import Scrolled
+from vramscope_app.panels.graph import GraphPanel
 from vramscope_app.panels.headroom import HeadroomPanel
 from vramscope_app.panels.inspector import InspectorPanel
 from vramscope_app.panels.live import LivePanel
 from vramscope_app.panels.log import LogPanel
+from vramscope_app.panels.node_columns import FIRST as FIRST_COLUMNS
 from vramscope_app.panels.nodes import NodePanel
 from vramscope_app.panels.overview import Overview
 from vramscope_app.panels.palette import Palette
@@ -79,7 +81,8 @@ class MainWindow(CommandWindow):
         self.counters = CounterPanel(look)
         self.capture_panel, self.log = CapturePanel(look), LogPanel()
         self.headroom, self.arena = HeadroomPanel(look), ArenaPanel(look)
-        self.inspector, self.compare = InspectorPanel(look), ComparePanel(self.actions_by_id, look)
+        self.inspector, self.graph = InspectorPanel(look), GraphPanel(look)
+        self.compare = ComparePanel(self.actions_by_id, look)
         self.palette_box = Palette(self)
         self.busy = BusyIndicator(self.actions_by_id["cancel"])
         self._engine_label, self._model_label = QLabel(), QLabel()
@@ -133,6 +136,7 @@ class MainWindow(CommandWindow):
             "arena": self.arena,
             "inspector": self.inspector,
             "compare": self.compare,
+            "graph": self.graph,
             "problems": self.problems,
             "capture": self.capture_panel,
             "counters": self.counters,
@@ -161,9 +165,13 @@ class MainWindow(CommandWindow):
         self.axes.edited.connect(control.declare)
         self.palette_box.chosen.connect(self.run_command)
         self.nodes.chosen.connect(self._inspect)
+        self.nodes.columns.show_columns(self._settings.columns or FIRST_COLUMNS)
+        self.nodes.columns.changed.connect(self._settings.keep_columns)
         self.docks["headroom"].visibilityChanged.connect(self.headroom.set_seen)
         self.docks["inspector"].visibilityChanged.connect(self.inspector.set_seen)
+        self.docks["graph"].visibilityChanged.connect(self.graph.set_seen)
         self.inspector.wanted.connect(self._inspect)
+        self.graph.wanted.connect(self._inspect)
         self.headroom.wanted.connect(control.want_headroom)
         self.headroom.chosen.connect(control.choose_point)
         self.headroom.compared.connect(self._settings.compare)
@@ -181,6 +189,7 @@ class MainWindow(CommandWindow):
             self.arena,
             self.inspector,
             self.compare,
+            self.graph,
         ):
             panel.jump.connect(self.jump)
         self.recent_menu.triggered.connect(self._open_recent)
@@ -222,6 +231,8 @@ class MainWindow(CommandWindow):
             self._inspect()
         if new.node is not old.node:
             self.inspector.set_node(new.node)
+        if new.neighbours is not old.neighbours:
+            self.graph.set_neighbours(new.neighbours)
         if new.headroom is not old.headroom:
             self.headroom.set_curves(new.headroom)
         if new.plan is not old.plan or (old.busy is not None and new.busy is None):
@@ -241,6 +252,8 @@ class MainWindow(CommandWindow):
         phase, step = self.nodes.chosen_step()
         if step >= 0 and self.inspector.seen:
             self.controller.inspect(phase, step)
+        if step >= 0 and self.graph.seen:
+            self.controller.look_around(phase, step, self.graph.hops.value())
 
     def _show_hello(self, state: AppState) -> None:
         if state.hello is not None:
@@ -353,6 +366,7 @@ class MainWindow(CommandWindow):
             self.events,
             self.inspector,
             self.compare,
+            self.graph,
         ):
             panel.set_look(look)
 

@@ -16,6 +16,7 @@ from vramscope.messages.columns import TableChunk
 from vramscope.messages.headroom import HeadroomCurves, HeadroomParams
 from vramscope.messages.live import CancelInfo, CancelParams, Empty, Events, Progress, SnapshotInfo, TokenInfo
 from vramscope.messages.model import Hello, HelloParams, ModelInfo, OpenParams
+from vramscope.messages.neighbours import NeighboursInfo, NeighboursParams
 from vramscope.messages.node import NodeInfo, NodeParams
 from vramscope.messages.planning import ExportParams, PlanInfo, PlanParams
 from vramscope.messages.reporting import (
@@ -95,6 +96,7 @@ METHODS: dict[str, tuple[type[msgspec.Struct], type[msgspec.Struct]]] = {
     "plan": (PlanParams, PlanInfo),
     "headroom": (HeadroomParams, HeadroomCurves),
     "node": (NodeParams, NodeInfo),
+    "neighbours": (NeighboursParams, NeighboursInfo),
     "prefill": (PrefillParams, RunInfo),
     "step": (CountParams, RunInfo),
     "capture": (Empty, CaptureInfo),

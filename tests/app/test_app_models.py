@@ -165,7 +165,7 @@ def test_fifty_thousand_nodes_open_and_filter(
 ) -> None:
     table = synthetic(50_000)
     model = NodeModel(light)
-    works: dict[str, Callable[[], None]] = {
+    works: dict[str, Callable[[], object]] = {
         "open": lambda: model.set_table(table),
         "filter": lambda: model.set_filter("layers.77"),
         "clear the filter": lambda: model.set_filter(""),

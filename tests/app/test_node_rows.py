@@ -17,10 +17,10 @@ from vramscope_app.rows.nodes import (
     build_tree,
     group_totals,
     join_chunks,
-    matching_rows,
     scopes_of,
     with_paths,
 )
+from vramscope_app.rows.query import Haystack, parse
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -80,7 +80,7 @@ def test_flat_has_no_groups(messages: ModuleType) -> None:
 
 def test_a_filter_hides_groups_without_a_match(messages: ModuleType) -> None:
     table = join_chunks([messages.chunk("decode")])
-    rows = matching_rows(table, "MATMUL layers.0")
+    rows = Haystack(table).rows(parse("MATMUL layers.0"))
     assert [table.text("name", int(row)) for row in rows] == [
         "/model/layers.0/attn/MatMul",
         "/model/layers.0/mlp/MatMul",

@@ -10,6 +10,7 @@ from PySide6.QtGui import QColor
 from vramscope_app.models.rows_model import LEFT, RIGHT, SHARE_ROLE, Index
 from vramscope_app.rows import nodes as rows
 from vramscope_app.rows.columns import COLUMNS, NodeView, group_text, node_text, node_tip, sort_keys, view_of
+from vramscope_app.rows.query import Haystack, QueryError, Term, parse
 
 if TYPE_CHECKING:
     from vramscope_app.look import Look
@@ -29,6 +30,8 @@ class NodeModel(QAbstractItemModel):
         self._look = look
         self._grouped = True
         self._words = ""
+        self._terms: tuple[Term, ...] = ()
+        self._haystack = Haystack(rows.EMPTY_TABLE)
         self._sort: tuple[int, bool] | None = None
         self._view: NodeView = view_of(rows.EMPTY_TABLE, grouped=True)
         self._tree = self._build()
@@ -51,6 +54,7 @@ class NodeModel(QAbstractItemModel):
         )
         if same and self._sort is None and not self._words:
             self._view = view_of(table, grouped=self._grouped, scopes=self._view.scopes)
+            self._haystack = Haystack(table)
             self._tell_cells()
         else:
             self._reset(view_of(table, grouped=self._grouped))
@@ -61,11 +65,20 @@ class NodeModel(QAbstractItemModel):
             self._grouped = grouped
             self._reset(view_of(self._view.table, grouped=grouped))
 
-    def set_filter(self, words: str) -> None:
-        """Shows only nodes that contain every word."""
+    def set_filter(self, words: str) -> str:
+        """Shows only nodes that a query finds.
+
+        Returns:
+            What is wrong with the query, which then changes nothing; empty when nothing is.
+        """
         if words != self._words:
+            try:
+                self._terms = parse(words)
+            except QueryError as error:
+                return str(error)
             self._words = words
             self._reset(self._view)
+        return ""
 
     def set_look(self, look: Look) -> None:
         """Draws in the colours of another theme."""
@@ -112,12 +125,14 @@ class NodeModel(QAbstractItemModel):
 
     def _reset(self, view: NodeView) -> None:
         self.beginResetModel()
+        if view.table is not self._view.table:
+            self._haystack = Haystack(view.table)
         self._view = view
         self._tree = self._build()
         self.endResetModel()
 
     def _build(self) -> rows.Tree:
-        kept = rows.matching_rows(self._view.table, self._words)
+        kept = self._haystack.rows(self._terms)
         if self._sort is None:
             return rows.build_tree(self._view.scopes, kept)
         column, descending = self._sort

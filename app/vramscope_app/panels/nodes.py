@@ -19,9 +19,11 @@ from PySide6.QtWidgets import (
 )
 
 from vramscope_app.models.node_model import NodeModel
+from vramscope_app.panels.node_columns import ColumnMenu
 from vramscope_app.panels.share import ShareDelegate
 from vramscope_app.rows.columns import COLUMNS
 from vramscope_app.rows.nodes import EMPTY_TABLE, NodeTable
+from vramscope_app.rows.query import HELP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from vramscope_app.look import Look
 
 SEARCH_MILLISECONDS = 120
-SHARED = frozenset({"weight_bytes", "output_bytes", "workspace_bytes"})
+SHARED = frozenset({"weight_bytes", "output_bytes", "workspace_bytes", "live_bytes"})
 """Columns with a bar behind the bytes."""
 OPEN_ROWS = 400
 """A tree with fewer nodes than this is opened whole."""
@@ -53,7 +55,8 @@ class NodePanel(QWidget):
         self.search = QLineEdit()
         self.phase = QComboBox()
         self.grouping = QToolButton()
-        self._count = QLabel()
+        self.chooser = QToolButton()
+        self._count, self._wrong = QLabel(), QLabel()
         self._search_action = self.search.addAction(
             look.icons.get("search", look.theme.muted), QLineEdit.ActionPosition.LeadingPosition
         )
@@ -65,7 +68,8 @@ class NodePanel(QWidget):
         self._connect()
 
     def _build(self, look: Look) -> None:
-        self.search.setPlaceholderText("Find nodes by name, scope, operator, kernel or path")
+        self.search.setPlaceholderText("Find nodes: words, op:MatMul, bytes>1M, scope:layers.3")
+        self.search.setToolTip(HELP)
         self.search.setClearButtonEnabled(True)
         self.search.setObjectName("node_search")
         self.search.setAccessibleName("Find nodes")
@@ -81,19 +85,32 @@ class NodePanel(QWidget):
         self.grouping.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.grouping.setToolTip("Group nodes by scope, or list them in the order in which they run")
         self.grouping.setIcon(look.icons.get("tree"))
+        self.chooser.setObjectName("node_columns")
+        self.chooser.setIcon(look.icons.get("panels"))
+        self.chooser.setToolTip("Choose columns; drag their headings to move them")
+        self.chooser.setAccessibleName("Columns")
+        self.chooser.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self._count.setProperty("role", "muted")
+        self._wrong.setObjectName("node_query_error")
+        self._wrong.setProperty("tone", "bad")
+        self._wrong.setWordWrap(True)
+        self._wrong.hide()
         bar = QHBoxLayout()
         bar.setContentsMargins(0, 0, 0, 0)
         bar.addWidget(self.search, 1)
         bar.addWidget(self.grouping)
         bar.addWidget(self.phase)
+        bar.addWidget(self.chooser)
         bar.addWidget(self._count)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(4)
         layout.addLayout(bar)
+        layout.addWidget(self._wrong)
         layout.addWidget(self.view, 1)
         self._dress_view()
+        self.columns = ColumnMenu(self.view)
+        self.chooser.setMenu(self.columns)
 
     def _dress_view(self) -> None:
         view = self.view
@@ -116,8 +133,6 @@ class NodePanel(QWidget):
         unit = view.fontMetrics().averageCharWidth() + 1
         for place, column in enumerate(COLUMNS):
             view.setColumnWidth(place, column.width * unit)
-
-        for place, column in enumerate(COLUMNS):
             if column.key in SHARED:
                 view.setItemDelegateForColumn(place, self._shares)
 
@@ -151,6 +166,7 @@ class NodePanel(QWidget):
         self._shares.set_colour(look.theme.accent)
         self._search_action.setIcon(look.icons.get("search", look.theme.muted))
         self.grouping.setIcon(look.icons.get("tree"))
+        self.chooser.setIcon(look.icons.get("panels"))
 
     def focus_search(self) -> None:
         """Puts the cursor into the search."""
@@ -186,7 +202,9 @@ class NodePanel(QWidget):
 
     def _filter(self) -> None:
         self._timer.stop()
-        self.model.set_filter(self.search.text())
+        wrong = self.model.set_filter(self.search.text())
+        self._wrong.setText(wrong)
+        self._wrong.setVisible(bool(wrong))
 
     def _show_phase(self, phase: str) -> None:
         self.model.set_table(self._tables.get(phase, EMPTY_TABLE))

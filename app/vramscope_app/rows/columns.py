@@ -25,6 +25,8 @@ class NodeColumn:
     width: int
     tip: str
     right: bool = False
+    hidden: bool = False
+    """Not shown until the user asks for it."""
 
 
 COLUMNS = (
@@ -40,6 +42,10 @@ COLUMNS = (
     NodeColumn("path", "Path", 18, "After a capture: captured, or eager with the reason"),
     NodeColumn("kernel", "Kernel", 10, "host: own kernel; reference: onnx.reference; none: nothing runs it"),
     NodeColumn("output_shapes", "Output shapes", 40, "Shapes of the outputs; ≤ before a bounded extent"),
+    NodeColumn(
+        "input_shapes", "Input shapes", 40, "Shapes of the inputs; ≤ before a bounded extent", hidden=True
+    ),
+    NodeColumn("domain", "Domain", 15, "The operator's domain; empty for ONNX's own", hidden=True),
 )
 BYTE_COLUMNS = frozenset(column.key for column in COLUMNS if column.right)
 LARGEST = frozenset({"workspace_bytes", "live_bytes"})

@@ -199,17 +199,3 @@ def build_tree(
     places = np.full(total, -1, np.int64)
     places[order] = np.arange(len(order)) - starts[parents[order] + 1]
     return Tree(groups, parents, places, order, starts, len(rows))
-
-
-def matching_rows(table: NodeTable, words: str) -> NDArray[np.int64]:
-    """Rows whose name, scope, operator, kernel or path contain every word, whatever its case."""
-    wanted = words.lower().split()
-    if not wanted:
-        return np.arange(table.rows, dtype=np.int64)
-    columns = [table.column(name) for name in ("scope", "name", "operator", "kernel", "path")]
-    kept = [
-        row
-        for row, parts in enumerate(zip(*columns, strict=True))
-        if all(word in "\n".join(parts).lower() for word in wanted)
-    ]
-    return np.array(kept, np.int64)

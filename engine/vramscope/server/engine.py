@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from vramscope.messages.headroom import HeadroomCurves, HeadroomParams
     from vramscope.messages.live import Empty, SnapshotInfo
     from vramscope.messages.model import ModelInfo, OpenParams
+    from vramscope.messages.neighbours import NeighboursInfo, NeighboursParams
     from vramscope.messages.node import NodeInfo, NodeParams
     from vramscope.messages.planning import HeadroomInfo, PlanInfo, PlanParams, ScenarioInfo
     from vramscope.messages.running import (
@@ -165,6 +166,13 @@ class Engine:
 
         ticket = self._plan_info.ticket if self._plan_info else 0
         return node_detail(self.plan_made, self.model, ticket, params)
+
+    def neighbours(self, params: NeighboursParams, _listener: Listener) -> NeighboursInfo:
+        """The nodes around one of the newest plan."""
+        from vramscope.server.neighbours import neighbours
+
+        ticket = self._plan_info.ticket if self._plan_info else 0
+        return neighbours(self.plan_made, self.model, ticket, params)
 
     def node_tables(self) -> Iterator[TableChunk]:
         """The node rows of what is shown, and the blocks of the newest plan's arenas."""

@@ -42,6 +42,7 @@ HANDLERS: Mapping[str, Callable[[Engine, Any, Listener], msgspec.Struct]] = Mapp
         "plan": Engine.plan,
         "headroom": Engine.headroom_curves,
         "node": Engine.node_detail,
+        "neighbours": Engine.neighbours,
         "prefill": Engine.prefill,
         "step": Engine.step,
         "capture": Engine.capture,

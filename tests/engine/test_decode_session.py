@@ -308,3 +308,15 @@ def test_logits_are_a_copy(tiny: Model) -> None:
     copy = np.array(kept)
     decoder.advance()
     assert np.array_equal(kept, copy)
+
+
+def test_a_session_without_memory_says_what_to_call_first(shared_models: Path) -> None:
+    model = open_path(shared_models / "tiny" / "tiny-llama-fp32-cpu")
+    decoder = Decoder(model, make_plan(model, Scenario(prompt=4, context=64)))
+    with pytest.raises(VramscopeError, match="Call load"):
+        decoder.prefill([[1, 2, 3]])
+    decoder.load()
+    decoder.prefill([[1, 2, 3]])
+    decoder.close()
+    with pytest.raises(VramscopeError, match="Call load"):
+        decoder.prefill([[1, 2, 3]])

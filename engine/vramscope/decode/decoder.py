@@ -151,6 +151,7 @@ class Decoder:
             InputError: a wrong number of prompts, an empty one, one longer than the context, a token outside
                 the vocabulary, or lengths that differ where the graph cannot mask them.
         """
+        self._runner.require_prepared()
         longest = check_prompts(prompts, self._contract, self.plan)
         self.reset()
         if longest > self.plan.scenario.prompt:

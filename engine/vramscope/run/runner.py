@@ -10,7 +10,7 @@ import tracemalloc
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from vramscope.errors import UnsupportedOperatorError
+from vramscope.errors import UnsupportedOperatorError, VramscopeError
 from vramscope.plan.phase import phase_workspace
 from vramscope.plan.sizes import Resolver, symbol_ranges
 from vramscope.plan.types import UNKNOWN, Certainty, Figure, Phase, Plan
@@ -82,6 +82,7 @@ class Runner:
         """Watches mixtures of experts while it is armed."""
         self._events = events
         self._born = time.perf_counter()
+        self._prepared = False
 
     def prepare(self, progress: Progress, cancel: CancelCheck, kv: int = 0) -> None:
         """Claims what the plan says, loads the weights, reserves the rest. Whatever fails, nothing stays.
@@ -109,6 +110,16 @@ class Runner:
         except BaseException:
             self.close()
             raise
+        self._prepared = True
+
+    def require_prepared(self) -> None:
+        """Refuses to run without memory.
+
+        Raises:
+            VramscopeError: the session was not prepared, or was closed.
+        """
+        if not self._prepared:
+            raise VramscopeError("the session", "its weights are not loaded", "Call load() first")
 
     def adopt(self, plan: Plan) -> bool:
         """Makes every buffer at least as large as ``plan`` says; True when one moved.
@@ -244,6 +255,7 @@ class Runner:
 
     def close(self) -> None:
         """Gives back all memory and every lease."""
+        self._prepared = False
         self.memory.close()
 
 

@@ -99,19 +99,19 @@ class SessionLeases:
             TierExhaustedError: the governor's limit does not hold them; every lease is as it was.
             CapacityUnavailableError: somebody who was asked for bytes failed, or the device is lost.
         """
-        before = {purpose: self._account(purpose).pledged for purpose in needs}
+        accounts = {purpose: self._account(purpose) for purpose in needs}
+        before = [(account, account.pledged, account.lease.size) for account in accounts.values()]
         try:
             for purpose, size in needs.items():
-                self._set_pledge(purpose, size)
+                self._set_pledge(accounts[purpose], size)
         except BaseException:
-            for purpose, size in before.items():
-                self._accounts[purpose].pledged = size
-            self._settle()
+            for account, pledged, size in before:
+                account.pledged = pledged
+                account.lease.shrink(account.lease.size - size)
             raise
         self._settle()
 
-    def _set_pledge(self, purpose: str, size: int) -> None:
-        account = self._account(purpose)
+    def _set_pledge(self, account: _Account, size: int) -> None:
         account.pledged = size
         account.lease.grow(max(account.floor - account.lease.size, 0))
 

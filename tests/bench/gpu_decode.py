@@ -1,81 +1,52 @@
-"""Greedy decode on the GPU: eager and replayed steps, the floor from bytes over bandwidth, device memory.
+"""Greedy decode on the GPU, ours and onnxruntime-genai's, in one run on the same folders.
 
-    python tests/bench/gpu_decode.py [NAME:PRECISION | FOLDER …]
+    python -m tests.bench.gpu_decode [--peer SITE] [--profile] [NAME:fp16 | NAME:int4 | FOLDER …]
 
-NAME is one of the public shapes below, built with random weights; FOLDER is a decoder. Batch 1, a cache of
-1,024 tokens, a prompt of 16, eight tokens skipped, the median of three windows of 128. Nothing is asserted.
+NAME is one of the shapes in ``gpu_models``, built with random weights; FOLDER is a decoder. SITE is a folder
+that holds onnxruntime-gpu and onnxruntime-genai-cuda; without it only ours runs. A cache of 1,024 tokens, a
+prompt of 16, eight tokens skipped, the median of three windows of 128. Nothing is asserted.
 """
 
 from __future__ import annotations
 
+import argparse
 import statistics
-import sys
 import time
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from tests.bench import gpu_models, gpu_peer
+from tests.bench.gpu_profile import profile, seconds_of
 
 from vramscope.api import make_plan, open_path
-from vramscope.build.config_reader import read_config
-from vramscope.build.decoder import build_decoder
 from vramscope.decode.decoder import Decoder
 from vramscope.devices.cuda.device import CudaDevice
 from vramscope.plan.types import Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-FOLDER = Path("/tmp/vramscope-bench")
 LONG = 1000
 CONTEXT, PROMPT, SKIPPED, WINDOW, WINDOWS = 1024, 16, 8, 128, 3
-
-LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "rope_theta": 10000.0}
-QWEN = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "rope_theta": 1000000.0}
-COMMON = {
-    "hidden_act": "silu",
-    "rms_norm_eps": 1e-6,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-    "torch_dtype": "float16",
-}
+PRECISIONS = ("fp16", "int4", "int4", "fp16", "int4")
+MODELS = tuple(f"{name}:{kind}" for name, kind in zip(gpu_models.SHAPES, PRECISIONS, strict=True))
+"""The models of the table."""
 
 
-def _shape(
-    kind: dict[str, Any], sizes: tuple[int, ...], *, tied: bool = True, context: int = 8192
-) -> dict[str, Any]:
-    heads = ("num_attention_heads", "num_key_value_heads")
-    names = ("hidden_size", "intermediate_size", "num_hidden_layers", *heads, "vocab_size")
-    whole = {"max_position_embeddings": context, "tie_word_embeddings": tied}
-    return {**kind, **COMMON, **dict(zip(names, sizes, strict=True)), **whole}
+@dataclass(frozen=True)
+class Ours:
+    """What one model gave: tokens a second eager and replayed, device seconds of a step, MiB, and more."""
 
-
-SHAPES = {
-    "smollm2-135m": _shape(LLAMA, (576, 1536, 30, 9, 3, 49152)),
-    "qwen2.5-0.5b": _shape(QWEN, (896, 4864, 24, 14, 2, 151936), context=32768),
-    "qwen2.5-1.5b": _shape(QWEN, (1536, 8960, 28, 12, 2, 151936), context=32768),
-    "llama-3.2-1b": _shape(LLAMA, (2048, 8192, 16, 32, 8, 128256)),
-    "qwen2.5-7b": _shape(QWEN, (3584, 18944, 28, 28, 4, 152064), tied=False, context=32768),
-}
-"""Public shapes, by name."""
-
-
-def folder_of(name: str) -> Path:
-    """The model's folder, built when it is not there."""
-    if ":" not in name:
-        return Path(name)
-    shape, precision = name.split(":")
-    folder = FOLDER / f"{shape}-{precision}"
-    if not folder.exists():
-        import json
-
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        config = FOLDER / f"{shape}.json"
-        config.write_text(json.dumps(SHAPES[shape]), encoding="utf-8")
-        started = time.perf_counter()
-        build_decoder(read_config(config), folder, precision={"int4": "q4f16"}.get(precision, precision))
-        print(f"{name}: built in {time.perf_counter() - started:.0f} s", flush=True)
-    return folder
+    eager: float
+    replay: float
+    graph: float
+    launches: int
+    mib: float
+    weights: int
+    prefill: float
+    first: float
+    tokens: tuple[int, ...]
 
 
 def copy_bandwidth(runtime: Any, cuda: Any) -> float:  # noqa: ANN401 - CuPy has no types
@@ -107,84 +78,53 @@ def window(decoder: Decoder, advance: Callable[[], object]) -> float:
     return (time.perf_counter() - started) / WINDOW
 
 
-def measure(name: str, bandwidth: float, cupy: Any) -> None:  # noqa: ANN401 - CuPy has no types
-    """One model, printed."""
-    folder = folder_of(name)
+def measure(folder: Path, batch: int, shown: Callable[[CudaDevice, float], None], cupy: Any) -> Ours:  # noqa: ANN401 - CuPy has no types
+    """Ours on one folder. ``shown`` gets the device and a step's seconds while the graph stands."""
+    started = time.perf_counter()
     model = open_path(folder)
     runtime = cupy.cuda.runtime
     before = runtime.memGetInfo()[0]
     device = CudaDevice()
-    decoder = Decoder(model, make_plan(model, Scenario(prompt=PROMPT, context=CONTEXT)), device=device)
-    started = time.perf_counter()
+    plan = make_plan(model, Scenario(batch=batch, prompt=PROMPT, context=CONTEXT))
+    decoder = Decoder(model, plan, device=device)
     decoder.load()
-    loaded = time.perf_counter() - started
-    prompt = list(range(3, 3 + PROMPT))
+    prompts = [list(range(3, 3 + PROMPT))] * batch
+    decoder.prefill(prompts)
+    first = time.perf_counter() - started
     eager: list[float] = []
     replay: list[float] = []
-    tokens: tuple[int, ...] = ()
     for _ in range(WINDOWS):
-        decoder.prefill([prompt])
+        decoder.prefill(prompts)
         decoder.step()
         eager.append(window(decoder, decoder.step))
+    tokens: list[int] = []
     for _ in range(WINDOWS):
-        first = decoder.prefill([prompt])
-        report, _ = decoder.capture()
-        replay.append(window(decoder, decoder.replay))
-        tokens = first.tokens
+        tokens = [decoder.prefill(prompts).tokens[0]]
+        tokens.append(decoder.capture()[1].tokens[0])
+
+        def step(kept: list[int] = tokens) -> None:
+            kept.append(decoder.replay().tokens[0])
+
+        replay.append(window(decoder, step))
     graph = graph_seconds(decoder, cupy)
+    mib = (before - runtime.memGetInfo()[0]) / 2**20
+    launches = len(device.recorded)
+    shown(device, graph)
+    prefill = prefill_seconds(decoder, batch)
     weights = decoder.plan.weights.bytes
-    floor = weights / bandwidth
-    ms = statistics.median(replay) * 1e3
-    used = (before - runtime.memGetInfo()[0]) / 2**20
-    kernels = len(device.recorded)
-    speed = f"eager {1 / statistics.median(eager):.0f} tok/s, replay {ms:.3f} ms = {1e3 / ms:.0f} tok/s"
-    share = f"floor {floor * 1e3:.3f} ms = {floor * 1e3 / ms:.0%} of it"
-    launches = f"{kernels} launches a token, {graph / max(kernels, 1) * 1e6:.2f} µs each"
-    print(f"{name}: weights {weights / 1e9:.3f} GB, load {loaded:.1f} s, {speed}", flush=True)
-    print(f"    graph alone {graph * 1e3:.3f} ms, {share}, {launches}, {used:.0f} MiB", flush=True)
-    print(f"    one graph: {report.is_single_graph}, first token {tokens}", flush=True)
-    profile(device, graph, cupy)
-    print(f"    prefill of {LONG} tokens: {prefill_seconds(decoder) * 1e3:.1f} ms", flush=True)
     decoder.close()
+    device.close()
+    found = (1 / statistics.median(eager), 1 / statistics.median(replay), graph, launches, mib)
+    return Ours(*found, weights, prefill, first, tuple(tokens))
 
 
-def prefill_seconds(decoder: Decoder) -> float:
+def prefill_seconds(decoder: Decoder, batch: int) -> float:
     """One long prompt, the second time, the choice of the first token included."""
-    prompt = [token % 1000 + 3 for token in range(LONG)]
-    decoder.prefill([prompt])
+    prompts = [[token % 1000 + 3 for token in range(LONG)]] * batch
+    decoder.prefill(prompts)
     started = time.perf_counter()
-    decoder.prefill([prompt])
+    decoder.prefill(prompts)
     return time.perf_counter() - started
-
-
-def profile(device: CudaDevice, whole: float, cupy: Any) -> None:  # noqa: ANN401 - CuPy has no types
-    """Each kind of launch of the step by itself: all of its launches one after the other, as a graph."""
-    groups: dict[tuple[str, ...], list[Any]] = {}
-    for issue in device.recorded:
-        launch = issue.launch
-        lines = [line.split() for line in launch.source.text.splitlines() if line.startswith("#define ")]
-        shown = ("NORM", "SKIP", "PAIR", "LANES", "BITS", "HEAD")
-        form = " ".join(f"{line[1]}={line[2]}" for line in lines if len(line) == 3 and line[1] in shown)
-        name = (launch.source.name, launch.function, str(launch.grid[0]), form)
-        groups.setdefault(name, []).append(issue)
-    rows = []
-    for key, issues in groups.items():
-        if key[0] == "stepping":
-            continue
-        replay = device.record(tuple(("a launch", issue) for issue in issues))
-        start, end = cupy.cuda.Event(), cupy.cuda.Event()
-        start.record(device.stream)
-        for _ in range(20):
-            replay()
-        end.record(device.stream)
-        end.synchronize()
-        rows.append((float(cupy.cuda.get_elapsed_time(start, end)) / 20 * 1e3, len(issues), key))
-    for micros, count, key in sorted(rows, reverse=True)[:9]:
-        share = micros * 1e-6 / whole
-        print(
-            f"      {micros:7.1f} us = {share:4.0%}: {count:3d} x {micros / count:6.2f} us {' '.join(key)}",
-            flush=True,
-        )
 
 
 def graph_seconds(decoder: Decoder, cupy: Any) -> float:  # noqa: ANN401 - CuPy has no types
@@ -194,28 +134,67 @@ def graph_seconds(decoder: Decoder, cupy: Any) -> float:  # noqa: ANN401 - CuPy 
         return float("nan")
     device = decoder.device
     assert isinstance(device, CudaDevice)
-    start, end = cupy.cuda.Event(), cupy.cuda.Event()
-    room = decoder.plan.context - decoder.snapshot().position - 1
-    count = min(room, 200)
-    start.record(device.stream)
-    for _ in range(count):
-        graph.segments[0]()
-    end.record(device.stream)
-    end.synchronize()
-    return float(cupy.cuda.get_elapsed_time(start, end)) / count * 1e-3
+    room = decoder.plan.context - decoder.snapshot().position - 2
+    return seconds_of(device, cupy, graph.segments[0], min(room, 200))
+
+
+def compare(name: str, args: argparse.Namespace, bandwidth: float, cupy: Any) -> None:  # noqa: ANN401 - CuPy has no types
+    """One model, printed."""
+    folder = gpu_models.folder_of(name)
+    peers = [
+        gpu_peer.run(args.peer, folder, CONTEXT, args.batch, graph=graph)
+        for graph in (True, False)
+        if args.peer
+    ]
+
+    def shown(device: CudaDevice, seconds: float) -> None:
+        if args.profile:
+            profile(device, seconds, bandwidth, cupy)
+
+    ours = measure(folder, args.batch, shown, cupy)
+    floor = ours.weights / bandwidth
+    each = ours.graph / max(ours.launches, 1) * 1e6
+    print(
+        f"{name} batch {args.batch}: weights {ours.weights / 1e9:.3f} GB, floor {floor * 1e3:.3f} ms;"
+        f" ours eager {ours.eager:.0f}, replay {ours.replay:.0f} tok/s = {1e3 / ours.replay:.3f} ms, graph"
+        f" alone {ours.graph * 1e3:.3f} ms = {floor / ours.graph:.0%} of bandwidth, {ours.launches} launches"
+        f" of {each:.2f} us, {ours.mib:.0f} MiB, prefill of {LONG} tokens {ours.prefill * 1e3:.1f} ms,"
+        f" first token {ours.first:.2f} s",
+        flush=True,
+    )
+    for graph, peer in zip(("graph", "eager"), peers, strict=False):
+        if isinstance(peer, str):
+            print(f"    peer {graph}: {peer}", flush=True)
+            continue
+        pairs = enumerate(zip(ours.tokens, peer.tokens, strict=False))
+        apart = next((f"differ first at token {n}" for n, (a, b) in pairs if a != b), "are equal")
+        print(
+            f"    peer {graph} {peer.speed:.0f} tok/s, ours replay {ours.replay / peer.speed:.2f} x;"
+            f" {peer.mib:.0f} MiB, ours {ours.mib / peer.mib:.2f} of it; prefill {peer.prefill * 1e3:.1f} ms,"
+            f" ours {peer.prefill / ours.prefill:.2f} x as fast; first token {peer.first:.2f} s;"
+            f" tokens {apart}",
+            flush=True,
+        )
 
 
 def main() -> None:
     """Measures every model named on the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("models", nargs="*", default=MODELS)
+    parser.add_argument("--peer", default="", help="folder that holds onnxruntime-genai-cuda")
+    parser.add_argument("--profile", action="store_true", help="each kind of launch by itself")
+    parser.add_argument("--batch", type=int, default=1)
+    args = parser.parse_args()
     import cupy
 
     CudaDevice().close()
     bandwidth = copy_bandwidth(cupy.cuda.runtime, cupy.cuda)
     print(f"copy bandwidth {bandwidth / 1e9:.0f} GB/s read and written", flush=True)
-    for name in sys.argv[1:] or ["smollm2-135m:fp16"]:
-        measure(name, bandwidth, cupy)
+    for name in args.models:
+        compare(name, args, bandwidth, cupy)
 
 
 if __name__ == "__main__":
-    np.seterr(all="ignore")
     main()

@@ -11,6 +11,7 @@ import pytest
 from cuda_calls import error
 
 from vramscope.devices.cuda.fused_form import GELU, GELU_TANH, PLAIN, SILU, Fused, Norm, Packed, Weight
+from vramscope.devices.cuda.fused_launch import fused_launch
 from vramscope.devices.cuda.strided import type_name
 
 if TYPE_CHECKING:
@@ -25,7 +26,16 @@ Floats = np.ndarray[Any, Any]
 SHAPES = [(1, 576, 960), (1, 1536, 576), (2, 100, 48), (4, 2048, 512), (1, 4864, 896), (3, 320, 4096)]
 """Rows, depth, columns."""
 
-PACKED = [(1, 896, 1152, 32), (1, 4864, 896, 32), (2, 576, 200, 64), (4, 256, 37, 16), (3, 160, 64, 32)]
+PACKED = [
+    (1, 896, 1152, 32),
+    (1, 4864, 896, 32),
+    (2, 576, 200, 64),
+    (4, 256, 37, 16),
+    (3, 160, 64, 32),
+    (1, 896, 19024, 32),
+    (2, 512, 7000, 128),
+    (4, 18944, 64, 32),
+]
 """Rows, depth, columns, codes that share a scale."""
 
 Form = tuple[int, int, int, int]
@@ -103,7 +113,7 @@ class Made:
             fused, result = replace(fused, residual=place, y=place), result + value
             y = place
         assert fused.suits()
-        self.bench.device.issue(fused.launch(clusters=self.bench.device.clusters))
+        self.bench.device.issue(fused_launch(fused, clusters=self.bench.device.clusters))
         assert error(self.bench.device.download(y), result) < LIMITS[self.kind]
 
 
@@ -133,6 +143,8 @@ def test_packed(bench: Bench, kind: type[Any], bits: int, zeros: int, form: Form
     made = Made(bench, kind, (shape[0], shape[1], shape[2]))
     if made.k * bits // 8 % 16:
         pytest.skip("a row of codes is no multiple of a load")
+    if block < 128 // bits:
+        pytest.skip("16 bytes of codes have more than one scale: another kernel does it")
     for norm, residual, bias in ((0, False, False), (1, False, True), (2, False, False), (0, True, True)):
         made.run([made.packed(bits, block, zeros)], PLAIN, norm=norm, residual=residual, bias=bias)
     made.run([made.packed(bits, block, zeros) for _ in range(2)], SILU, norm=1, residual=False, bias=False)

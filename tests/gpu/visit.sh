@@ -15,4 +15,4 @@ nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
 timeout "${TEST_SECONDS:-330}" python3 -m pytest -c tests/gpu/visit.ini --rootdir . --confcutdir . -q --maxfail="${MAXFAIL:-60}" \
     --tb=short -p no:cacheprovider ${TESTS:-tests/gpu} > "${OUT:-/tmp}/tests.txt" 2>&1
 grep -E "^(FAILED|ERROR|E  )|passed|failed|error" "${OUT:-/tmp}/tests.txt" | cut -c1-260 | tail -60
-timeout "${BENCH_SECONDS:-200}" python3 tests/bench/gpu_decode.py ${BENCH:-} 2>&1 | tail -40
+timeout "${BENCH_SECONDS:-200}" python3 -m tests.bench.gpu_decode ${BENCH:-} 2>&1 | tail -40

@@ -87,4 +87,4 @@ class StepWorker:
 
     def tokens(self) -> tuple[int, ...]:
         """The last token of every sequence, read from the device."""
-        return tuple(int(item) for item in self._runner.device.download(self.state.token))
+        return tuple(self._runner.device.download(self.state.token).tolist())

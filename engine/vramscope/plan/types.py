@@ -178,7 +178,7 @@ class NodeRow(NamedTuple):
     domain: str
     scope: tuple[str, ...]
     kernel: str
-    """Who runs it: ``cuda`` for a kernel on the card (plans of the CUDA runtime), ``host`` for an own kernel on
+    """Who runs it: ``cuda`` for a kernel on the card (in CUDA plans), ``host`` for an own kernel on
     the host, ``reference`` for onnx.reference, ``none`` when nothing does."""
     inputs: tuple[Exact | Bounded | Refused, ...]
     outputs: tuple[Exact | Bounded | Refused, ...]

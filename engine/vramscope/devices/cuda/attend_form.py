@@ -18,10 +18,6 @@ TILE = 32
 """Query rows of one block of the tiled kernel."""
 MOST_WIDTH = 256
 """The widest head that the kernels hold in registers."""
-MOST_CLUSTER = 8
-"""Blocks of a cluster that every Hopper card runs."""
-CLUSTER_KEYS = 4096
-"""A larger cache is shared by more blocks than a cluster has."""
 MOST_ROWS = 8
 """Query heads of one block of the split kernel at most."""
 
@@ -256,38 +252,6 @@ def _flash_suits(attention: Attention) -> bool:
 
 
 NOTHING_FRESH = struct.pack("<3Q4qd", *(0,) * 7, 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Fresh:
-    """The one new key and value of each head, appended by the attention kernel itself."""
-
-    keys: Rows
-    values: Rows
-    norm: DeviceArray | None
-    epsilon: float
-
-    def pack(self) -> bytes:
-        """As the kernel reads it."""
-        pointers = (self.keys.address, self.values.address, address(self.norm))
-        strides = (self.keys.batch, self.keys.head, self.values.batch, self.values.head)
-        return struct.pack("<3Q4qd", *pointers, *strides, self.epsilon)
-
-
-def cluster_splits(capacity: int) -> int:
-    """Blocks of one cluster for a cache of this capacity; 0 where a cluster is too small for it."""
-    return 0 if capacity > CLUSTER_KEYS else max(1, min(MOST_CLUSTER, -(-capacity // 128)))
-
-
-def decode_launch(attention: Attention, fresh: Fresh) -> Launch:
-    """Append and attend in one launch, for one query row: the blocks of a head form a cluster."""
-    rows = attention.group
-    vector = load_width(attention)
-    text = attend_source(attention.dtype, attention.width, vector, rows, cluster=attention.splits)
-    grid = (attention.splits, attention.kv_heads, attention.batch)
-    threads = (32 * split_warps(attention.width, rows), 1, 1)
-    arguments = (attention.pack(), fresh.pack())
-    return Launch(text, "attend_split", grid, threads, arguments, cluster=attention.splits)
 
 
 def attend_launches(attention: Attention) -> list[Launch]:

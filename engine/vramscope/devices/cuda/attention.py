@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vramscope.devices.cuda.attend_decode import Fresh, cluster_splits, decode_launch
 from vramscope.devices.cuda.attend_form import (
     FIXED,
     MASK_ROWS,
@@ -17,7 +18,6 @@ from vramscope.devices.cuda.attend_form import (
     VALID_ROWS,
     Append,
     Attention,
-    Fresh,
     Lengths,
     Mask,
     Move,
@@ -25,8 +25,6 @@ from vramscope.devices.cuda.attend_form import (
     Rows,
     attend_launches,
     attend_source,
-    cluster_splits,
-    decode_launch,
     heads_of,
 )
 from vramscope.devices.cuda.launch import Launch, pointer

@@ -11,7 +11,9 @@ from vramscope.devices.base import Buffer
 from vramscope.devices.cuda.array import DeviceArray, at_address, contiguous_runs, need_device
 from vramscope.devices.cuda.fallback import run_on_host
 from vramscope.devices.cuda.fuse import Program, find_groups, norm_of_sum, unread_positions
+from vramscope.devices.cuda.fused_launch import fused_launch
 from vramscope.devices.cuda.layout import copy_launches
+from vramscope.devices.cuda.pages import NoRoomError, RuntimeMemory
 from vramscope.devices.cuda.platform import Platform, open_platform
 from vramscope.devices.cuda.prepared import Prepared, no_kernel, nothing
 from vramscope.devices.cuda.stepping import advance_launch, choose_launches
@@ -46,7 +48,7 @@ WEIGHTS = "weights"
 
 
 class CudaDevice:
-    """One GPU. Every byte of it that a session uses comes from ``cudaMalloc``, one call a buffer."""
+    """One GPU. Every byte of it that a session uses comes from the driver and is in the ledger."""
 
     def __init__(self, budget: int | None = None, index: int = 0, platform: Platform | None = None) -> None:
         """Opens GPU ``index``; its context is made here.
@@ -61,6 +63,7 @@ class CudaDevice:
         """
         self._platform = platform or open_platform(index)
         self._runtime: Any = self._platform.runtime
+        self._memory = self._platform.memory or RuntimeMemory(self._runtime)
         self._stream: Any = self._platform.stream
         self._index = index
         self._ledger = Ledger(budget)
@@ -108,13 +111,13 @@ class CudaDevice:
         """
         lease = self._ledger.take(site, size)
         try:
-            address = self._runtime.malloc(max(size, 1))
-        except self._runtime.CUDARuntimeError as error:
+            address = self._memory.malloc(size)
+        except NoRoomError as error:
             self._ledger.give_back(lease)
             free, total = self._runtime.memGetInfo()
             raise AllocationFailedError(
                 what=f"{size:,} bytes for {site}",
-                why=f"{free:,} of {total:,} bytes of {self.name} are free ({error})",
+                why=f"{free:,} of {total:,} bytes of {self.name} are free ({error.why})",
                 remedy="Lower the context or the batch, or free memory on the card",
                 requested=size,
                 used=total - free,
@@ -132,7 +135,7 @@ class CudaDevice:
             for start, value in self._constants.items()
             if not buffer.address <= start < buffer.address + max(buffer.size, 1)
         }
-        self._runtime.free(buffer.address)
+        self._memory.free(buffer.address)
         del self._open[buffer.lease.number]
 
     def kernel(self, node: Node, spec: OpSpec) -> Kernel:
@@ -168,7 +171,7 @@ class CudaDevice:
             for group in plan.groups
         )
         for group in plan.groups:
-            issue = self._bind(group.fused.launch(clusters=self.clusters))
+            issue = self._bind(fused_launch(group.fused, clusters=self.clusters))
             for position in group.members:
                 launches[position].kernel = nothing
             launches[group.at].kernel = self._fused(issue, launches[group.at], plan.sums.get(group.at))
@@ -272,10 +275,13 @@ class CudaDevice:
     def read(self, source: DeviceArray) -> Array:
         """A host copy; waits for the stream."""
         found = np.empty(source.shape, source.dtype)
-        if source.size:
+        if source.contiguous and source.size:
+            host = found.__array_interface__["data"][0]
+            self._copy(host, source.address, source.nbytes, self._runtime.memcpyDeviceToHost)
+        elif source.size:
             for where, device in contiguous_runs(source):
-                host = found[where]
-                self._copy(host.ctypes.data, device.address, device.nbytes, self._runtime.memcpyDeviceToHost)
+                part = found[where]
+                self._copy(part.ctypes.data, device.address, device.nbytes, self._runtime.memcpyDeviceToHost)
         self._stream.synchronize()
         return found
 
@@ -385,4 +391,5 @@ class CudaDevice:
         """Gives back everything that is still out."""
         for buffer in tuple(self._open.values()):
             self.release(buffer)
+        self._memory.close()
         self._refusals.clear()

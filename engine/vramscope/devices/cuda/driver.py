@@ -16,10 +16,14 @@ if TYPE_CHECKING:
 
     from vramscope.devices.cuda.launch import Launch, Source
 
-DYNAMIC_SHARED_ATTRIBUTE = 8
-"""``CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES``."""
-PLAIN_SHARED = 48 * 1024
-"""More dynamic shared memory than this must be asked for."""
+DYNAMIC_SHARED_ATTRIBUTE, CARVEOUT_ATTRIBUTE = 8, 9
+"""``CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`` and ``…_PREFERRED_SHARED_MEMORY_CARVEOUT``."""
+MOST_CARVEOUT = 100
+"""All of a multiprocessor's first-level memory that can be is shared memory.
+
+The same for every kernel: two of different splits cannot be on one multiprocessor at a time, and a kernel
+could not begin before its predecessor's end.
+"""
 CLUSTER_ATTRIBUTE, SERIALIZATION_ATTRIBUTE = 4, 6
 """``CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`` and ``…_PROGRAMMATIC_STREAM_SERIALIZATION``."""
 
@@ -110,6 +114,7 @@ class KernelLoader:
             code = self._library.cuModuleGetFunction(ctypes.byref(found), module, name.encode())
             if code:
                 raise self.failure(f"kernel {name} of {source.name}", code)
+            self._library.cuFuncSetAttribute(found, CARVEOUT_ATTRIBUTE, MOST_CARVEOUT)
             self._functions[key] = found
         return found
 
@@ -126,7 +131,7 @@ class KernelLoader:
 
     def _allow_shared(self, launch: Launch, function: ctypes.c_void_p) -> None:
         key = (launch.source.text, launch.function)
-        if launch.shared <= max(PLAIN_SHARED, self._shared.get(key, 0)):
+        if launch.shared <= self._shared.get(key, 0):
             return
         code = self._library.cuFuncSetAttribute(function, DYNAMIC_SHARED_ATTRIBUTE, launch.shared)
         if code:

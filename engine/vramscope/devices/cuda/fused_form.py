@@ -1,7 +1,4 @@
-"""The fused product kernels.
-
-Their packed arguments, their specialised source, and which form suits a weight.
-"""
+"""A product of a few rows and what surrounds it: tensors, packed arguments, whether kernels have its form."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vramscope.devices.cuda.attend_form import address
-from vramscope.devices.cuda.launch import Launch, blocks, source
 from vramscope.devices.cuda.rows import MOST_SHARED
 
 if TYPE_CHECKING:
@@ -20,10 +16,8 @@ WARPS = 8
 """Warps of a block of every fused kernel."""
 MOST_ROWS = 4
 """Activation rows of a fused product at most."""
-DEEP_ENOUGH = 512
-"""Depth from which several blocks share it."""
-ENOUGH_BLOCKS = 200
-"""Blocks that keep a large card busy."""
+ROOM = MOST_SHARED - 34 * 1024
+"""Dynamic shared memory of a fused kernel; the rest is for its partial results."""
 PLAIN, SILU, GELU, GELU_TANH = 0, 1, 2, 3
 """How a pair of products is joined: not at all (one product), or by one of these activations of the first."""
 
@@ -107,49 +101,6 @@ class Fused:
     def _pair(self, values: list[DeviceArray | None]) -> tuple[int, int]:
         return (address(values[0]), address(values[1]) if len(values) > 1 else 0)
 
-    def launch(self, *, clusters: bool) -> Launch:
-        """The one launch; :meth:`suits` must hold. ``clusters``: the card has them."""
-        cluster = 1
-        names: list[tuple[str, object]] = [("T", self.kind), ("ROWS", self.rows), ("PAIR", self.joined)]
-        names += [("NORM", int(self.norm is not None))]
-        names += [("SKIP", int(self.norm is not None and self.norm.skip is not None))]
-        weight = self.weights[0]
-        vector = 16 // self.x.itemsize
-        threads = (32 * WARPS, 1, 1)
-        if weight.packed is not None:
-            names += [("BITS", weight.packed.bits), ("ZERO", weight.packed.zero_kind)]
-            names += [("IS_HALF", 1)] if self.kind == "f16" else []
-            grid, function, shared = blocks(self.n, 16), "packed", self._packed_bytes()
-        elif weight.columns:
-            lanes = self.lanes(clusters=clusters)
-            tiles = blocks(self.n, lanes * vector)
-            cluster = self.shares(tiles) if clusters else 1
-            names += [("LANES", lanes), ("SHARES", cluster)]
-            grid, function, shared = tiles * cluster, "columns", 0
-        else:
-            grid, function, shared = blocks(self.n, 4 * WARPS), "lines", 4 * self.rows * self.k
-        text = source("fused", tuple((name, str(value)) for name, value in names))
-        return Launch(text, function, (grid, 1, 1), threads, (self.pack(),), shared, cluster)
-
-    def shares(self, tiles: int) -> int:
-        """Blocks of a cluster that share one tile's depth: up to 8 where there are few tiles."""
-        return next((n for n in (1, 2, 4) if tiles * n >= ENOUGH_BLOCKS), 8) if self.k >= DEEP_ENOUGH else 1
-
-    def lanes(self, *, clusters: bool) -> int:
-        """Threads side by side along the columns: as many as still give every multiprocessor a block.
-
-        With clusters a tile is always 128 bytes wide, for the depth is shared instead.
-        """
-        if clusters and self.k >= DEEP_ENOUGH:
-            return 8
-        vector = 16 // self.x.itemsize
-        return next((n for n in (8, 4) if self.n // (n * vector) >= ENOUGH_BLOCKS), 2)
-
-    def _packed_bytes(self) -> int:
-        packed = self.weights[0].packed
-        span = 128 // packed.bits if packed else 1
-        return self.x.itemsize * self.rows * (-(-self.k // span) * span)
-
     def suits(self) -> bool:
         """Whether the kernels have this form: alignment, sizes, types, equal geometry of a pair."""
         tensors = (self.x, self.y, self.residual, *self.biases)
@@ -160,13 +111,19 @@ class Fused:
         alike = all(self._form(item) == self._form(self.weights[0]) for item in self.weights)
         return plain and aligned and alike and self.rows <= MOST_ROWS and self._weight_suits()
 
+    @property
+    def vector(self) -> int:
+        """Elements in 16 bytes."""
+        return 16 // self.x.itemsize
+
     def _weight_suits(self) -> bool:
-        first, vector = self.weights[0], 16 // self.x.itemsize
+        first = self.weights[0]
         if first.packed is not None:
             return self._packed_suits(first.packed)
         if first.columns:
-            return self.n % vector == 0
-        return self.joined == PLAIN and self.k % vector == 0 and 4 * self.rows * self.k < MOST_SHARED - 1024
+            return self.n % self.vector == 0 and 4 * self.rows * self.k < ROOM - 64 * 1024
+        whole = self.k % self.vector == 0 and 4 * self.rows * self.k < MOST_SHARED - 1024
+        return self.joined == PLAIN and whole
 
     def _form(self, weight: Weight) -> tuple[object, ...]:
         packed = weight.packed
@@ -175,8 +132,24 @@ class Fused:
         return (packed.bits, packed.block, packed.zero_kind, packed.row_bytes)
 
     def _packed_suits(self, packed: Packed) -> bool:
+        """Codes in whole 16-byte chunks of one scale, scales and zero points in whole 4-byte pieces."""
         if packed.bits not in (4, 8) or packed.row_bytes % 16 or packed.scales.dtype != self.x.dtype:
             return False
-        if self.kind == "f16":
-            return self._packed_bytes() < MOST_SHARED - 8192
-        return self.kind == "bf16" and packed.bits == 4 and self._packed_bytes() < MOST_SHARED - 8192
+        if packed.block < 128 // packed.bits or self.n * packed.row_bytes >= 2**32:
+            return False
+        pieces = [item.packed for item in self.weights if item.packed is not None]
+        meta = [item for one in pieces for item in (one.scales, one.zeros) if item is not None]
+        vectors = (self.x, self.norm.gamma, self.norm.skip) if self.norm else (self.x,)
+        if any(item.address % 16 or item.nbytes % 4 for item in meta) or self.k % 8:
+            return False
+        if any(item.address % 16 for item in vectors if item is not None):
+            return False
+        narrow = self.kind == "f16" or (self.kind == "bf16" and packed.bits == 4)
+        return narrow and self._packed_least(packed) <= MOST_SHARED - 10 * 1024
+
+    def _packed_least(self, packed: Packed) -> int:
+        """Shared memory of the packed kernel with one window a warp."""
+        chunk = 128 // packed.bits
+        depth = -(-self.k // (64 * chunk)) * 64 * chunk
+        scales = 16 * packed.blocks * self.x.itemsize * (2 if packed.zero_kind else 1)
+        return len(self.weights) * (16 * 1024 + scales) + self.rows * (2 * depth + 8 * (depth // chunk))

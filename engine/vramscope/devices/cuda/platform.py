@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vramscope.devices.cuda.driver import KernelLoader
+from vramscope.devices.cuda.pages import driver_memory
+from vramscope.devices.driver import LIBRARY
 from vramscope.errors import InputError
 
 if TYPE_CHECKING:
     from vramscope.devices.cuda.launch import Launch
+    from vramscope.devices.cuda.pages import Memory
 
 
 class Issue(Protocol):
@@ -36,12 +40,14 @@ class Platform:
     """One GPU's runtime (CuPy's ``cupy.cuda.runtime``), a stream of ours, and the loader of kernels.
 
     ``hopper``: the card has clusters and programmatic dependent launch (compute capability 9.0 and up).
+    ``memory``: where buffers come from; None for the runtime's ``malloc``.
     """
 
     runtime: Any
     stream: Any
     loader: Loader
     hopper: bool = False
+    memory: Memory | None = None
 
 
 def open_platform(index: int) -> Platform:
@@ -66,4 +72,5 @@ def open_platform(index: int) -> Platform:
     runtime.setDevice(index)
     stream = cupy.cuda.Stream(non_blocking=True)
     capability = cupy.cuda.Device(index).compute_capability
-    return Platform(runtime, stream, KernelLoader(f"sm_{capability}"), int(capability) >= 90)
+    memory = driver_memory(ctypes.CDLL(LIBRARY), index, runtime)
+    return Platform(runtime, stream, KernelLoader(f"sm_{capability}"), int(capability) >= 90, memory)

@@ -35,19 +35,29 @@ struct Rotary { const T* cos; const T* sin; const i64* positions; i64 half, inte
 // A warp brings one head into shared memory: RMS norm with a weight, rotation, scale.
 __device__ __forceinline__ void prepare(float* row, const T* from, i64 position, const Rotary& r, const T* norm,
                                         float epsilon, float scale) {
+  constexpr int TURNS = (HEAD / 2 + 31) / 32;
   int lane = threadIdx.x % 32;
-  float squares = 0.f;
+  bool turned = r.cos && position >= 0 && position < r.table;
+  float squares = 0.f, cosine[TURNS > 0 ? TURNS : 1], sine[TURNS > 0 ? TURNS : 1];
+#pragma unroll
+  for (int n = 0; n < TURNS; n++)
+    if (turned && lane + 32 * n < r.half) {
+      cosine[n] = wide(r.cos[position * r.half + lane + 32 * n]); sine[n] = wide(r.sin[position * r.half + lane + 32 * n]);
+    }
   for (int i = lane; i < HEAD; i += 32) { float v = wide(from[i]); row[i] = v; squares += v * v; }
   if (norm) {
     float inverse = 1.f / sqrtf(warp_sum(squares) / (float)HEAD + epsilon);
     for (int i = lane; i < HEAD; i += 32) row[i] = row[i] * inverse * wide(norm[i]);
   }
   __syncwarp();
-  if (r.cos && position >= 0 && position < r.table) {
-    for (int i = lane; i < r.half; i += 32) {
+  if (turned) {
+#pragma unroll
+    for (int n = 0; n < TURNS; n++) {
+      int i = lane + 32 * n;
+      if (i >= r.half) continue;
       int a = r.interleaved ? 2 * i : i, b = r.interleaved ? 2 * i + 1 : i + (int)r.half;
-      float c = wide(r.cos[position * r.half + i]), s = wide(r.sin[position * r.half + i]), x = row[a], y = row[b];
-      row[a] = x * c - y * s; row[b] = x * s + y * c;
+      float x = row[a], y = row[b];
+      row[a] = x * cosine[n] - y * sine[n]; row[b] = x * sine[n] + y * cosine[n];
     }
     __syncwarp();
   }

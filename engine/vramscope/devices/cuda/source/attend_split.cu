@@ -4,43 +4,85 @@
 // the newest key appends it first.
 struct Fresh { const T* k; const T* v; const T* norm; i64 k_b, k_h, v_b, v_h; double epsilon; };
 
-extern "C" __global__ __launch_bounds__(32 * WARPS) void attend_split(Attend a, Fresh n) { BEGIN();
+// One key row and its value row in a thread's pieces.
+struct Pieces { Pack<T, VEC> key[PARTS], value[PARTS]; };
+
+__device__ __forceinline__ void take(Pieces* p, const T* keys, const T* vals, const Attend& a, i64 j, bool live, int part) {
+#pragma unroll
+  for (int n = 0; n < PARTS; n++) {
+    int at = (n * SIDE + part) * VEC;
+    p->key[n] = Pack<T, VEC>{}; p->value[n] = Pack<T, VEC>{};
+    if (live && at < HEAD) {
+      p->key[n] = *(const Pack<T, VEC>*)(keys + j * a.k_s + at); p->value[n] = *(const Pack<T, VEC>*)(vals + j * a.v_s + at);
+    }
+  }
+}
+
+struct Span { i64 low, high, begin, end; };
+
+__device__ __forceinline__ Span span_of(const Attend& a, const Extent& e) {
+  Span s;
+  visible(a, e, e.offset, &s.low, &s.high);
+  if (e.count < 1) s.high = s.low;
+  i64 share = s.high > s.low ? (s.high - s.low + a.splits - 1) / a.splits : 0;
+  s.begin = s.low + blockIdx.x * share; s.end = s.begin + share < s.high ? s.begin + share : s.high;
+  return s;
+}
+
+extern "C" __global__ __launch_bounds__(32 * WARPS) void attend_split(Attend a, Fresh n) {
   constexpr int WIDTH = PARTS * VEC, SUBS = 32 / SIDE;
   __shared__ float queries[ROWS][PARTS * VEC * SIDE];
   __shared__ float most[WARPS][ROWS], sums[WARPS][ROWS], values[WARPS][ROWS][HEAD];
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32, sub = lane / SIDE, part = lane % SIDE;
   i64 b = blockIdx.z, chunks = (a.group + ROWS - 1) / ROWS, kv = blockIdx.y / chunks;
   i64 head0 = kv * a.group + blockIdx.y % chunks * ROWS, heads = (kv + 1) * a.group - head0;
+  const T* keys = a.k + b * a.k_b + kv * a.k_h;
+  const T* vals = a.v + b * a.v_b + kv * a.v_h;
+  RELEASE();
+#ifdef CLUSTER
+  {
+    // The length may be that of the step before, and is only a hint here: old rows come near while others work.
+    Extent guess = extent_of(a.lengths, b);
+    if (guess.total >= 0 && guess.total < a.lengths.keys) {
+      Span s = span_of(a, guess);
+      for (i64 j = s.begin + threadIdx.x; j < s.end; j += 32 * WARPS)
+        for (int i = 0; i < HEAD; i += 128 / (int)sizeof(T)) { warm(keys + j * a.k_s + i); warm(vals + j * a.v_s + i); }
+    }
+  }
+#endif
+  WAIT();
   Extent e = extent_of(a.lengths, b);
   i64 position = a.rotary.positions ? a.rotary.positions[b] : e.offset;
+  Span s = span_of(a, e);
+  i64 begin = s.begin, end = s.end, row = -1;
+#ifdef CLUSTER
+  // The newest row is not read back: the block whose share it is makes it, keeps it here and writes it to the cache.
+  __shared__ float block_most[ROWS], block_sums[ROWS], block_values[ROWS][HEAD], fresh[2][PARTS * VEC * SIDE];
+  i64 newest = e.total - 1;
+  bool makes = e.count == 1 && newest >= 0 && ((begin <= newest && newest < end) || (newest >= s.high && blockIdx.x == 0));
+  if (makes) row = newest;
+#endif
+  Pieces now;
+  i64 first = begin + warp * SUBS;
+  take(&now, keys, vals, a, first + sub, first + sub < end && first + sub != row, part);
   for (int r = warp; r < ROWS; r += WARPS) {
     for (int i = HEAD + lane; i < PARTS * VEC * SIDE; i += 32) queries[r][i] = 0.f;
     if (r < heads)
       prepare(queries[r], a.q + b * a.q_b + (head0 + r) * a.q_h, position, a.rotary, a.norm, (float)a.epsilon, (float)a.scale);
     else for (int i = lane; i < HEAD; i += 32) queries[r][i] = 0.f;
   }
-  __syncthreads();
-  i64 low, high;
-  visible(a, e, e.offset, &low, &high);
-  if (e.count < 1) high = low;
-  i64 share = high > low ? (high - low + a.splits - 1) / a.splits : 0;
-  i64 begin = low + blockIdx.x * share, end = begin + share < high ? begin + share : high;
 #ifdef CLUSTER
-  __shared__ float block_most[ROWS], block_sums[ROWS], block_values[ROWS][HEAD], fresh[HEAD];
-  i64 row = e.total - 1;
-  if (e.count == 1 && row >= 0 && ((begin <= row && row < end) || (row >= high && blockIdx.x == 0))) {
-    if (warp == 0) {
-      prepare(fresh, n.k + b * n.k_b + kv * n.k_h, position, a.rotary, n.norm, (float)n.epsilon, 1.f);
-      T* to = (T*)a.k + b * a.k_b + kv * a.k_h + row * a.k_s;
-      for (int i = lane; i < HEAD; i += 32) to[i] = To<T>::from(fresh[i]);
-    } else if (warp == 1) {
-      const T* from = n.v + b * n.v_b + kv * n.v_h;
-      T* to = (T*)a.v + b * a.v_b + kv * a.v_h + row * a.v_s;
-      for (int i = lane; i < HEAD; i += 32) to[i] = from[i];
-    }
+  if (makes && warp == ROWS % WARPS) {
+    prepare(fresh[0], n.k + b * n.k_b + kv * n.k_h, position, a.rotary, n.norm, (float)n.epsilon, 1.f);
+    T* to = (T*)keys + row * a.k_s;
+    for (int i = lane; i < HEAD; i += 32) { T v = To<T>::from(fresh[0][i]); to[i] = v; fresh[0][i] = wide(v); }
+  } else if (makes && warp == (ROWS + 1) % WARPS) {
+    const T* from = n.v + b * n.v_b + kv * n.v_h;
+    T* to = (T*)vals + row * a.v_s;
+    for (int i = lane; i < HEAD; i += 32) { T v = from[i]; to[i] = v; fresh[1][i] = wide(v); }
   }
-  __syncthreads();
 #endif
+  __syncthreads();
   float q[ROWS][WIDTH], acc[ROWS][WIDTH], m[ROWS], l[ROWS];
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
@@ -48,18 +90,21 @@ extern "C" __global__ __launch_bounds__(32 * WARPS) void attend_split(Attend a, 
 #pragma unroll
     for (int i = 0; i < WIDTH; i++) { q[r][i] = queries[r][(i / VEC * SIDE + part) * VEC + i % VEC]; acc[r][i] = 0.f; }
   }
-  const T* keys = a.k + b * a.k_b + kv * a.k_h;
-  const T* vals = a.v + b * a.v_b + kv * a.v_h;
-  for (i64 j0 = begin + warp * SUBS; j0 < end; j0 += WARPS * SUBS) {
-    i64 j = j0 + sub;
+  for (i64 j0 = first; j0 < end; j0 += WARPS * SUBS) {
+    i64 j = j0 + sub, later = j + WARPS * SUBS;
     bool live = j < end;
     float key[WIDTH], value[WIDTH];
 #pragma unroll
-    for (int n = 0; n < PARTS; n++) {
-      int at = (n * SIDE + part) * VEC;
-      if (live && at < HEAD) { load_wide<VEC>(keys + j * a.k_s + at, key + n * VEC); load_wide<VEC>(vals + j * a.v_s + at, value + n * VEC); }
-      else for (int i = 0; i < VEC; i++) { key[n * VEC + i] = 0.f; value[n * VEC + i] = 0.f; }
-    }
+    for (int i = 0; i < WIDTH; i++) { key[i] = wide(now.key[i / VEC].v[i % VEC]); value[i] = wide(now.value[i / VEC].v[i % VEC]); }
+#ifdef CLUSTER
+    if (j == row)
+#pragma unroll
+      for (int i = 0; i < WIDTH; i++) {
+        int at = (i / VEC * SIDE + part) * VEC + i % VEC;
+        if (at < HEAD) { key[i] = fresh[0][at]; value[i] = fresh[1][at]; }
+      }
+#endif
+    take(&now, keys, vals, a, later, later < end && later != row, part);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
       float s = 0.f;

@@ -83,6 +83,9 @@ template <int N, class T> __device__ __forceinline__ void load_wide(const T* p, 
 #endif
 #define BEGIN() do { RELEASE(); WAIT(); } while (0)
 
+// Brings what will be read soon into the second-level cache.
+__device__ __forceinline__ void warm(const void* p) { asm volatile("prefetch.global.L2 [%0];" :: "l"(p)); }
+
 // Shared memory of another block of the cluster, 32 bits at a time.
 __device__ __forceinline__ u32 remote_bits(const void* p, int rank) {
   u32 v = 0;

@@ -13,6 +13,7 @@ from vramscope_app.commands import make_actions, update_actions
 from vramscope_app.comparing import Comparing
 from vramscope_app.menus import build_menus, build_toolbar, fill_recent, fill_samples, path_of_drop
 from vramscope_app.panels.arena import ArenaPanel
+from vramscope_app.panels.axes import AxesPanel
 from vramscope_app.panels.busy import BusyIndicator
 from vramscope_app.panels.capture import CapturePanel
 from vramscope_app.panels.compare import ComparePanel
@@ -36,10 +37,7 @@ from vramscope_app.rows.nodes import with_paths
 from vramscope_app.rows.scenario import apply_change
 from vramscope_app.rows.status import engine_text, model_text, window_title
 from vramscope_app.rows.tables import (
-    AXIS_HEADINGS,
-    MAXIMUM_COLUMN,
     PROBLEM_HEADINGS,
-    axis_rows,
     problem_rows,
 )
 from vramscope_app.state import AppState
@@ -76,7 +74,7 @@ class MainWindow(CommandWindow):
         self.scenario = ScenarioBar()
         self.run_panel = RunPanel(self.actions_by_id, look)
         self.live, self.events = LivePanel(look), EventPanel(look)
-        self.axes = TablePanel("axes", "Bounded axes", AXIS_HEADINGS, look, detail=True)
+        self.axes = AxesPanel(look)
         self.problems = TablePanel("problems", "Problems", PROBLEM_HEADINGS, look, detail=True)
         self.counters = CounterPanel(look)
         self.capture_panel, self.log = CapturePanel(look), LogPanel()
@@ -210,7 +208,7 @@ class MainWindow(CommandWindow):
         if new.scenario != old.scenario:
             self.scenario.set_scenario(new.scenario)
         if new.plan is not old.plan:
-            self.axes.set_rows(axis_rows(new.plan.axes) if new.plan is not None else [])
+            self.axes.set_plan(new.plan)
         self._show_charts(old, new)
         if new.nodes is not old.nodes or new.capture is not old.capture:
             self._show_nodes(new)
@@ -221,6 +219,7 @@ class MainWindow(CommandWindow):
             self._news()
         else:
             self.run_panel.set_state(new)
+            self.axes.set_position(new.run.position)
         self.busy.set_busy(new.busy)
         self._engine_label.setText(engine_text(new))
         update_actions(self.actions_by_id, new)
@@ -321,6 +320,7 @@ class MainWindow(CommandWindow):
         self.run_panel.refresh()
         self.events.refresh()
         self.run_panel.set_state(state)
+        self.axes.set_position(max(state.run.position, state.live.position))
         self.counters.set_snapshot(state.live)
         self.capture_panel.set_slots(state.live.slots)
 
@@ -341,7 +341,7 @@ class MainWindow(CommandWindow):
             return
         if "maxima" in change:
             self.docks["axes"].raise_()
-            self.axes.edit_cell(str(change["maxima"]), MAXIMUM_COLUMN)
+            self.axes.edit_maximum(str(change["maxima"]))
         self.controller.edit(apply_change(self.controller.state.scenario, change))
 
     def set_look(self, look: Look) -> None:

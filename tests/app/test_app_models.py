@@ -13,9 +13,9 @@ from vramscope.messages.columns import TableChunk, integer_column, text_column
 from vramscope_app.models.event_model import CAPACITY, SLACK, EventModel
 from vramscope_app.models.node_model import NodeModel
 from vramscope_app.models.rows_model import RowsModel
+from vramscope_app.rows.axes import AXIS_HEADINGS, axis_rows
 from vramscope_app.rows.cells import Cell, Heading, Row
 from vramscope_app.rows.nodes import NodeTable, join_chunks
-from vramscope_app.rows.tables import AXIS_HEADINGS, axis_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,7 +131,7 @@ def test_editing_signals_and_changes_nothing_itself(qtbot: QtBot, rows_model: Ro
 def test_the_axis_model_is_a_good_model(qtbot: QtBot, light: Look, messages: ModuleType) -> None:
     model = RowsModel(AXIS_HEADINGS, light)
     tester = QAbstractItemModelTester(model, FATAL)
-    model.set_rows(axis_rows([messages.axis("a"), messages.axis("b", refused="why")]))
+    model.set_rows(axis_rows(messages.plan(refused=True)))
     assert model.index(0, 0).data(Qt.ItemDataRole.DecorationRole) is not None
     tester.deleteLater()
 

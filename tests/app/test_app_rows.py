@@ -10,6 +10,7 @@ import pytest
 from vramscope.messages.planning import ScenarioInfo
 from vramscope.messages.running import OutputInfo, RunModelInfo
 from vramscope.protocol import ErrorInfo
+from vramscope_app.rows.axes import axis_bars, axis_rows, ticks
 from vramscope_app.rows.bar import legend, measured_bar, plan_bar
 from vramscope_app.rows.live import LiveSeries, shares
 from vramscope_app.rows.run import capture_text, rates_text, run_summary, state_chip, verify_text
@@ -24,7 +25,7 @@ from vramscope_app.rows.scenario import (
     wished,
 )
 from vramscope_app.rows.series import Series
-from vramscope_app.rows.tables import axis_rows, decline_rows, output_rows, problem_rows
+from vramscope_app.rows.tables import decline_rows, output_rows, problem_rows
 from vramscope_app.rows.verdict import death_message, verdict_message
 from vramscope_app.state import AppState
 
@@ -33,17 +34,53 @@ if TYPE_CHECKING:
 
 
 def test_refused_axes_stand_first_and_say_why(messages: ModuleType) -> None:
-    rows = axis_rows([messages.axis("total"), messages.axis("boxes", refused="nothing bounds it")])
+    rows = axis_rows(messages.plan(refused=True))
     assert [row.key for row in rows] == ["boxes", "total"]
-    assert [cell.text for cell in rows[0].cells[2:6]] == ["none", "refused", "", "nothing bounds it"]
+    assert [cell.text for cell in rows[0].cells[2:8]] == [
+        "none",
+        "–",
+        "–",
+        "refused",
+        "",
+        "nothing bounds NonZero",
+    ]
     assert rows[0].cells[2].edit == ""
     assert rows[1].cells[2].edit == "2048"
     assert "past ≤ 2047" in rows[1].detail
+    assert "Declare a maximum for boxes to settle it" in rows[0].detail
 
 
 def test_an_axis_that_the_scenario_fixes_cannot_be_edited(messages: ModuleType) -> None:
     fixed = msgspec.structs.replace(messages.axis("batch"), editable=False)
-    assert axis_rows([fixed])[0].cells[2].edit is None
+    assert axis_rows(msgspec.structs.replace(messages.plan(), axes=[fixed]))[0].cells[2].edit is None
+
+
+def test_what_grows_says_what_is_in_use_and_what_is_reserved_ahead(messages: ModuleType) -> None:
+    grows = msgspec.structs.replace(messages.axis("past"), grows=True)
+    made = msgspec.structs.replace(messages.plan(), axes=[grows, messages.axis("other")])
+    assert [row.cells[3].text for row in axis_rows(made)] == ["–", "–"]
+    first, second = axis_rows(made, 48)
+    assert [cell.text for cell in first.cells[3:5]] == ["48", "7.81 MiB"]
+    assert first.cells[4].tip == f"{(2048 - 48) * 4096:,} bytes"
+    assert [cell.text for cell in second.cells[3:5]] == ["–", "–"]
+
+
+def test_axis_bars_share_a_scale_and_a_refused_one_has_no_end(messages: ModuleType) -> None:
+    grows = msgspec.structs.replace(messages.axis("past"), grows=True, low=0)
+    short = msgspec.structs.replace(messages.axis("short"), high=63)
+    refused = messages.axis("boxes", refused="nothing bounds it")
+    made = msgspec.structs.replace(messages.plan(), axes=[grows, short, refused])
+    boxes, past, brief = axis_bars(made, 48)
+    assert (boxes.refused, boxes.end, boxes.current) == (True, 1.0, None)
+    assert "no ceiling" in boxes.tip
+    assert (past.start, past.end) == (0.0, 1.0)
+    assert past.current is not None
+    assert 0.4 < past.current < past.end
+    assert "48 in use now" in past.tip
+    assert brief.end == pytest.approx(6 / 11, abs=0.01)
+    marks = ticks(made)
+    assert [text for _, text in marks] == ["1", "16", "256"]
+    assert [place for place, _ in marks] == sorted(place for place, _ in marks)
 
 
 def test_problems_come_failures_first_then_by_severity(messages: ModuleType) -> None:

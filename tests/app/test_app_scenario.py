@@ -50,9 +50,9 @@ def test_a_suggested_maximum_opens_the_editor_of_its_symbol(script: Script, mess
     button = script.window.overview.remedies.buttons[0]
     assert button.text() == "Declare a maximum for boxes"
     button.click()
-    editor = script.window.axes.view.findChild(QLineEdit)
+    editor = script.window.axes.table.view.findChild(QLineEdit)
     assert isinstance(editor, QLineEdit)
-    assert script.window.axes.view.currentIndex() == script.window.axes.model.index(0, 2)
+    assert script.window.axes.table.view.currentIndex() == script.window.axes.table.model.index(0, 2)
     assert script.controller.state.scenario == before
 
 

@@ -52,7 +52,7 @@ def refusal(method: str = "prefill", node: str = "") -> Refusal:
 def test_a_plan_fills_verdict_axes_problems_tree_and_bar(opened: Script) -> None:
     window = opened.window
     assert window.overview.verdict.accessibleName().startswith("It fits")
-    assert window.axes.model.rowCount() == 2
+    assert window.axes.table.model.rowCount() == 2
     assert window.problems.model.rowCount() == 2
     assert window.nodes.model.total == 6
     assert window.windowTitle() == "tiny — VRAMScope"
@@ -98,7 +98,7 @@ def test_scenario_widgets_show_what_was_opened_and_edits_change_the_scenario(ope
 
 
 def test_a_maximum_is_declared_and_taken_back_in_the_axis_table(opened: Script) -> None:
-    model = opened.window.axes.model
+    model = opened.window.axes.table.model
     cell = model.index(1, 2)
     assert model.setData(cell, "4,096")
     assert opened.controller.state.scenario.maxima == {"boxes": 4096}
@@ -111,7 +111,7 @@ def test_a_maximum_is_declared_and_taken_back_in_the_axis_table(opened: Script) 
 def test_a_refused_axis_stands_first(script: Script) -> None:
     script.open()
     script.plan(refused=True)
-    assert script.window.axes.model.index(0, 0).data() == "boxes"
+    assert script.window.axes.table.model.index(0, 0).data() == "boxes"
     assert script.window.overview.verdict.property("tone") == "warning"
 
 

@@ -67,7 +67,7 @@ def test_j3_an_unbounded_axis_is_refused_until_it_has_a_maximum(story: Story) ->
     assert "axis" in problem.text
     assert "input" in problem.text
     assert not window_can_run(story)
-    axes = story.window.axes
+    axes = story.window.axes.table
     assert axes.model.index(0, 0).data() == refused.symbol
     story.picture("j3-refused")
     type_maximum(story, "300")
@@ -87,7 +87,7 @@ def window_can_run(story: Story) -> bool:
 
 def type_maximum(story: Story, text: str) -> None:
     """Opens the editor of the first row's maximum and types into it."""
-    axes = story.window.axes
+    axes = story.window.axes.table
     cell = axes.model.index(0, 2)
     axes.view.setCurrentIndex(cell)
     axes.view.edit(cell)

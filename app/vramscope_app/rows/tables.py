@@ -11,22 +11,10 @@ if TYPE_CHECKING:
 
     from vramscope.messages.live import CounterInfo, SnapshotInfo
     from vramscope.messages.model import ModelInfo
-    from vramscope.messages.planning import AxisInfo, PlanInfo
+    from vramscope.messages.planning import PlanInfo
     from vramscope.messages.running import DeclineInfo, OutputInfo, RunModelInfo
     from vramscope.protocol import ErrorInfo
 
-AXIS_HEADINGS = (
-    Heading("Symbol", 24, "The name of the dimension in the model"),
-    Heading("Low", 7, "The smallest extent", right=True),
-    Heading("Maximum", 11, "The largest extent; double-click or press F2 to declare one", right=True),
-    Heading("Known as", 11, "exact, bound, or refused"),
-    Heading("Because of", 15, "What bounds it"),
-    Heading("Source", 32),
-    Heading("Values", 8, "How many values have this dimension", right=True),
-    Heading("First node", 34),
-)
-MAXIMUM_COLUMN = 2
-"""The column of the axis table that can be edited."""
 COUNTER_HEADINGS = (
     Heading("Component", 26, "The session's own allocations; below them what lies around them"),
     Heading("Now", 9, "Bytes held now", right=True),
@@ -55,46 +43,6 @@ OUTPUT_HEADINGS = (
     Heading("Smallest to largest, mean", 18),
 )
 _SEVERITIES = {"error": ("error", "bad"), "warning": ("warning", "warning"), "note": ("note", "info")}
-
-
-def axis_rows(axes: Sequence[AxisInfo]) -> list[Row]:
-    """One row a symbol, refused ones first, else in the plan's order."""
-    return [_axis_row(axis) for axis in sorted(axes, key=lambda axis: not axis.refused)]
-
-
-def _axis_row(axis: AxisInfo) -> Row:
-    refused = bool(axis.refused)
-    tone = "bad" if refused else ""
-    why = axis.refused or "\n".join(axis.derivation) or axis.source
-    maximum = "none" if axis.high is None else f"{axis.high:,}"
-    cells = (
-        Cell(axis.symbol, why, tone, icon="refused" if refused else ""),
-        Cell(f"{axis.low:,}", right=True),
-        Cell(maximum, _maximum_tip(axis), tone, right=True, edit=_edit_text(axis)),
-        Cell("refused" if refused else axis.certainty, why, tone),
-        Cell(axis.kind),
-        Cell(axis.refused or axis.source, why, tone),
-        Cell(f"{axis.uses:,}", right=True),
-        Cell(axis.first_node, axis.first_node),
-    )
-    return Row(axis.symbol, cells, axis.first_node, _axis_detail(axis))
-
-
-def _edit_text(axis: AxisInfo) -> str | None:
-    if not axis.editable:
-        return None
-    return "" if axis.high is None else str(axis.high)
-
-
-def _maximum_tip(axis: AxisInfo) -> str:
-    if not axis.editable:
-        return "The scenario or the model fixes this maximum"
-    return "Double-click or press F2 to declare a maximum; empty takes it back"
-
-
-def _axis_detail(axis: AxisInfo) -> str:
-    head = f"{axis.symbol}: {axis.refused}" if axis.refused else f"{axis.symbol}: {axis.source}"
-    return "\n".join([head, *(f"    {line}" for line in axis.derivation)])
 
 
 def counter_rows(counters: Iterable[CounterInfo]) -> list[Row]:

@@ -59,6 +59,8 @@ class AxisInfo(msgspec.Struct, frozen=True, kw_only=True):
     first_node: str
     refused: str
     editable: bool
+    grows: bool = False
+    """Whether it counts the tokens there are: it is used as far as the run is."""
 
 
 class SuggestionInfo(msgspec.Struct, frozen=True, kw_only=True):

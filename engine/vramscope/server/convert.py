@@ -22,7 +22,7 @@ from vramscope.plan.suggest import headroom_after
 from vramscope.plan.types import BucketPolicy, Scenario, VerdictKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from vramscope.graph.model import DecoderContract, Model, Program, WeightSource
     from vramscope.plan.types import AxisRow, Component, Figure, PhasePlan, Plan, Suggestion, Verdict
@@ -164,6 +164,7 @@ def plan_info(
     *,
     ticket: int,
     milliseconds: float,
+    growing: Collection[str] = (),
 ) -> PlanInfo:
     """The plan without its node rows.
 
@@ -173,6 +174,7 @@ def plan_info(
         suggestions: what would save bytes; None when nobody looked.
         ticket: names this plan; its node tables carry the same.
         milliseconds: how long planning took.
+        growing: symbols that count the tokens there are.
     """
     return PlanInfo(
         ticket=ticket,
@@ -184,7 +186,7 @@ def plan_info(
         components=[component_info(item) for item in plan.components],
         total=bytes_figure(plan.total),
         verdict=_verdict(plan.verdict),
-        axes=[_axis(row) for row in plan.axes],
+        axes=[_axis(row, grows=row.symbol in growing) for row in plan.axes],
         phases=[_phase(item) for item in plan.phases],
         suggestions=[
             SuggestionInfo(
@@ -222,7 +224,7 @@ def _verdict(verdict: Verdict) -> VerdictInfo:
     )
 
 
-def _axis(row: AxisRow) -> AxisInfo:
+def _axis(row: AxisRow, *, grows: bool) -> AxisInfo:
     return AxisInfo(
         symbol=row.symbol,
         low=row.low,
@@ -235,6 +237,7 @@ def _axis(row: AxisRow) -> AxisInfo:
         first_node=row.first_node,
         refused=row.refused,
         editable=row.editable,
+        grows=grows,
     )
 
 

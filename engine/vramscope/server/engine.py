@@ -144,7 +144,14 @@ class Engine:
         _check_maxima(plan)
         ticket = self._tickets + 1
         found = None if brief else suggestions(planner, plan)
-        info = plan_info(plan, planner.model.problems, found, ticket=ticket, milliseconds=milliseconds)
+        info = plan_info(
+            plan,
+            planner.model.problems,
+            found,
+            ticket=ticket,
+            milliseconds=milliseconds,
+            growing=planner.growing,
+        )
         self._plan, self._plan_info, self._tickets = plan, info, ticket
         return info
 

@@ -16,7 +16,7 @@ from vramscope.decode.decoder import Decoder
 from vramscope.devices.governor import Governor
 from vramscope.devices.governor_types import KvCache, Tier, Weights, Workspace
 from vramscope.devices.host import HostDevice
-from vramscope.errors import OutOfBudgetError, TierExhaustedError, VramscopeError
+from vramscope.errors import OutOfBudgetError, TierExhaustedError
 from vramscope.plan.types import BucketPolicy, ComponentName, Scenario
 from vramscope.run.session import ProgramSession
 from vramscope.run.session_types import SessionOptions
@@ -257,6 +257,19 @@ def test_two_sessions_share_one_limit_and_the_second_is_told_what_is_left(tiny: 
     assert nothing_held(governor, device)
 
 
+def test_a_session_closes_the_device_that_it_made_and_no_other(
+    tiny: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[HostDevice] = []
+    monkeypatch.setattr(HostDevice, "close", closed.append)
+    plan, given = make_plan(tiny, FIXED), HostDevice()
+    for device in (given, None):
+        decoder = Decoder(tiny, plan, device=device)
+        decoder.load()
+        decoder.close()
+    assert closed == [decoder.device]
+
+
 def test_closing_a_session_leaves_another_one_on_the_same_device_alone(tiny: Model) -> None:
     device = HostDevice()
     plan = make_plan(tiny, FIXED)
@@ -314,75 +327,3 @@ def test_the_ledger_knows_how_high_memory_stood_in_each_phase(tiny: Model) -> No
     assert set(peaks) == {"loading", "prefill", "decode", "capture", "replay"}
     assert set(peaks.values()) == {decoder.plan.total.known}
     assert set(decoder.device.ledger.phases) == {"loading"}
-
-
-# ------------------------------------------------------------------------------------ deferred release
-
-
-def test_what_is_given_back_while_recording_is_freed_and_refunded_behind_it(tiny: Model) -> None:
-    governor = governed(None)
-    decoder = Decoder(tiny, make_plan(tiny, FIXED), governor=governor)
-    decoder.load()
-    memory, ledger = decoder._runner.memory, decoder.device.ledger
-    before = (governor.used(DEVICE), ledger.total.current_bytes, ledger.allocation_counts.frees)
-    buffer = memory.take(ComponentName.ACTIVATIONS, "one more", 4096)
-    with memory.recording():
-        memory.give(buffer)
-        assert memory.releases.pending_bytes == 4096
-        assert governor.used(DEVICE) == before[0] + 4096
-        assert ledger.allocation_counts.frees == before[2], "a free counts when it is done"
-        with pytest.raises(VramscopeError, match="given back already"):
-            memory.give(buffer)
-    assert (governor.used(DEVICE), ledger.total.current_bytes) == before[:2]
-    assert ledger.allocation_counts.frees == before[2] + 1
-    assert memory.releases.pending == ()
-
-
-def test_bodies_that_spill_beside_their_plan_are_freed_behind_the_capture() -> None:
-    """The If between two graphs gives spilled values back before the second graph is recorded."""
-    model = opened(
-        """g (bool c, float[4] x) => (float[4] y)
-        { a = Relu(x)
-          b = If(c) <then_branch = t () => (float[4] p) { h = Exp(a) p = Neg(h) },
-                     else_branch = e () => (float[4] q) { q = Relu(a) }>
-          y = Neg(b) }"""
-    )
-    governor, device = governed(None), HostDevice()
-    plan = make_plan(model, Scenario())
-    session = ProgramSession(model, plan, device, SessionOptions(governor=governor))
-    session.prepare()
-    buffers = [
-        session.allocate_binding((), input_name="c"),
-        session.allocate_binding((4,), input_name="x"),
-        session.allocate_binding((4,), output_name="y"),
-    ]
-    buffers[0].write(np.array(True))
-    buffers[1].write(np.array([0, 1, 2, 3], np.float32))
-    session.run_with_device_bindings({}, buffers)
-    held = governor.used(DEVICE)
-    assert session.try_capture(buffers).captured_segments == 2
-    assert session.runner.memory.releases.pending == ()
-    assert governor.used(DEVICE) == device.ledger.total.current_bytes == held
-    np.testing.assert_allclose(buffers[2].read().astype(float), np.exp([0.0, 1, 2, 3]), rtol=1e-6)
-    session.close()
-    for item in buffers:
-        item.close()
-    assert nothing_held(governor, device)
-
-
-def test_a_quarantined_binding_stays_charged_until_the_session_is_closed() -> None:
-    governor, device = governed(None), HostDevice()
-    model = opened("g (float[2] x) => (float[2] y) { y = Relu(x) }")
-    session = ProgramSession(model, make_plan(model, Scenario()), device, SessionOptions(governor=governor))
-    session.prepare()
-    x, y = session.allocate_binding((2,), input_name="x"), session.allocate_binding((2,), output_name="y")
-    session.run_with_device_bindings({}, [x, y])
-    session.try_capture([x, y])
-    with session.slot.store.capturing("Verify"), pytest.raises(VramscopeError, match="cannot be dropped"):
-        y.close()
-    x.close()
-    assert session.governance.state.quarantined == 8
-    assert any(charge.holder.name == "binding y" for charge in governor.charges())
-    session.close()
-    assert session.governance.state.quarantined == 0
-    assert nothing_held(governor, device)

@@ -83,6 +83,7 @@ class Decoder:
         self._contract = model.contract
         self._planner = Planner(model)
         held = device or HostDevice(budget)
+        self._owns_device = device is None
         self._runner = Runner(self._planner, self._planner.suited(plan, held.runtime), held, events, governor)
         self._stepper = Stepper(self._runner)
         self._sampler = Sampler(sampling or Sampling())
@@ -117,6 +118,8 @@ class Decoder:
         for slot in (self._slot, self._verify):
             slot.reset("the session was closed")
         self._runner.close()
+        if self._owns_device:
+            self.device.close()
         self._state = DecodeState.IDLE
 
     @property

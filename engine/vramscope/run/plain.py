@@ -120,6 +120,8 @@ def plain_run(
         return PlainRun(found, memory_state(runner.memory))
     finally:
         runner.close()
+        if settings.get("device") is None:
+            device.close()
 
 
 def _taken(runner: Runner, value: Tensor) -> Tensor:

@@ -180,8 +180,9 @@ class Generation:
         return self._ended([])
 
     def close(self) -> None:
-        """Gives back everything."""
+        """Gives back everything, the device with it."""
         self._decoder.close()
+        self._decoder.device.close()
 
     def _said(self, result: StepResult) -> TokenInfo:
         """Tells the tokens of one step and remembers how it ended."""

@@ -105,8 +105,8 @@ def test_declines_keep_reason_and_node(messages: ModuleType) -> None:
     (row,) = decline_rows(messages.capture(declined=True).declines)
     assert row.node == "/model/layers.0/attn/GQA"
     assert row.cells[1].text == "the host reads its output"
-    assert "1 eager seam between" in capture_text(messages.capture(declined=True))
-    assert capture_text(messages.capture()) == "✓ Captured 6 of 6 nodes in 1 segment"
+    assert "2 segments, 1 eager seam" in capture_text(messages.capture(declined=True))
+    assert capture_text(messages.capture()) == "✓ Captured 6 of 6 nodes: 1 segment"
 
 
 def test_outputs_without_an_order_have_dashes() -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vramscope.messages.live import EventInfo
     from vramscope_app.look import Look
 
-CAPACITY = 250_000
+CAPACITY = 100_000
 SLACK = 10_000
 """Events beyond the capacity before the oldest are dropped together."""
 HEADINGS = (

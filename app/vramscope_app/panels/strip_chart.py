@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 PHASE_PART = 0.14
 """How much of its colour a phase's stripe has; mixed beforehand: transparent ones cost more."""
+TOP_ROOM = 6
+"""Pixels above a chart, so that the words of the highest tick are whole."""
 NEAR_PIXELS = 5
 APART_PIXELS = 1.5
 """Marks nearer than this to the one before are not drawn over it."""
@@ -152,6 +154,7 @@ class StripChart(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph carries no t
         item.hideButtons()
         item.setMenuEnabled(False)
         item.setMinimumHeight(60)
+        item.layout.setContentsMargins(1, TOP_ROOM, 1, 1)
         item.getAxis("left").setWidth(AXIS_WIDTH)
         for side in ("left", "bottom"):
             item.getAxis(side).enableAutoSIPrefix(enable=False)

@@ -80,5 +80,5 @@ def capture_text(capture: CaptureInfo) -> str:
         return f"✗ Nothing was captured: {plural(len(capture.declines), 'decline')}"
     segments = sum(segment.captured for segment in capture.segments)
     seams = len(capture.segments) - segments
-    tail = f", {plural(seams, 'eager seam')} between" if seams else ""
-    return f"✓ Captured {nodes} in {plural(segments, 'segment')}{tail}"
+    tail = f", {plural(seams, 'eager seam')}" if seams else ""
+    return f"✓ Captured {nodes}: {plural(segments, 'segment')}{tail}"

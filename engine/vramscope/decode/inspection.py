@@ -34,15 +34,15 @@ NAMED = 3
 """Nodes that a precondition names."""
 
 NODE_RULES = (
-    ("No operator's recording failed before", (SeamReason.CAPTURE_RECORDING_FAILED,)),
-    ("No control flow and no sequences", (SeamReason.HOST_CONTROL_FLOW_OR_SEQUENCE,)),
+    ("No recording failed before", (SeamReason.CAPTURE_RECORDING_FAILED,)),
+    ("No control flow, no sequences", (SeamReason.HOST_CONTROL_FLOW_OR_SEQUENCE,)),
     (
         "No shape depends on data",
         (SeamReason.UNRESOLVED_OUTPUT_SHAPE, SeamReason.UNRESOLVED_INPUT_SHAPE),
     ),
-    ("No shape grows from step to step", (SeamReason.CLASSIFIER_DISQUALIFIED,)),
-    ("Every node ran once at these shapes", (SeamReason.KERNEL_NOT_WARMED,)),
-    ("The device can record every kernel", (SeamReason.KERNEL_CAPTURE_UNSUPPORTED,)),
+    ("No shape grows by the step", (SeamReason.CLASSIFIER_DISQUALIFIED,)),
+    ("Every node warm at its shapes", (SeamReason.KERNEL_NOT_WARMED,)),
+    ("Every kernel can be recorded", (SeamReason.KERNEL_CAPTURE_UNSUPPORTED,)),
 )
 """What every node is asked (semantics 2.1); one that fails runs eagerly between two graphs."""
 
@@ -132,9 +132,7 @@ def _session_rules(runner: Runner, run: RunState, state: DecodeState) -> tuple[P
     stands = f"{run.position:,} of {runner.plan.context:,} tokens"
     return (
         Precondition("A prompt is prefilled", begun, stands if begun else "", "Prefill a prompt"),
-        Precondition(
-            "There is room for one more token", room if begun else None, stands, "Plan a longer context"
-        ),
+        Precondition("Room for one more token", room if begun else None, stands, "Plan a longer context"),
     )
 
 

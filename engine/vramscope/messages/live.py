@@ -32,8 +32,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     total: int
 
 
-class EventInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that happened, in order."""
+class EventInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One thing that happened, in order; it holds nothing that could refer back to it."""
 
     sequence: int
     seconds: float

@@ -261,7 +261,7 @@ def test_a_session_closes_the_device_that_it_made_and_no_other(
     tiny: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed: list[HostDevice] = []
-    monkeypatch.setattr(HostDevice, "close", closed.append)
+    monkeypatch.setattr(HostDevice, "close", lambda device: closed.append(device))
     plan, given = make_plan(tiny, FIXED), HostDevice()
     for device in (given, None):
         decoder = Decoder(tiny, plan, device=device)

@@ -26,6 +26,7 @@ from vramscope.errors import (
     InputError,
     InvalidRequestError,
     ModelFileError,
+    OutOfBudgetError,
     ScenarioError,
     TierExhaustedError,
 )
@@ -232,6 +233,21 @@ def test_a_model_larger_than_its_weight_budget_gives_equal_tokens(shared_models:
         assert decoder.device.ledger.total.peak_bytes <= decoder.plan.total.known
         decoder.close()
         assert decoder.device.ledger.total.current_bytes == 0
+
+
+def test_a_session_that_is_short_of_weights_is_told_the_weight_budget_that_would_fit(tiny: Model) -> None:
+    need = make_plan(tiny, SCENARIO).total.known
+    plan = make_plan(tiny, replace(SCENARIO, budget=need - 50_000))
+    with pytest.raises(OutOfBudgetError, match="would fit") as refused:
+        Decoder(tiny, plan).load()
+    room = plan.weights.bytes - 50_000
+    assert f"a weight budget of {room:,}" in refused.value.remedy.lower()
+    decoder = Decoder(tiny, make_plan(tiny, replace(plan.scenario, weight_budget=room)))
+    decoder.load()
+    assert decoder.prefill([PROMPT]).position == len(PROMPT)
+    with pytest.raises(OutOfBudgetError) as hopeless:
+        Decoder(tiny, make_plan(tiny, replace(SCENARIO, budget=1000))).load()
+    assert "weight budget" not in hopeless.value.remedy
 
 
 def test_page_ins_are_counted_and_every_step_makes_as_many_as_planned(tiny: Model) -> None:

@@ -9,7 +9,8 @@ from vramscope.devices.governor import Governor
 from vramscope.devices.governor_types import Tier
 from vramscope.errors import OutOfBudgetError, TierExhaustedError, VramscopeError
 from vramscope.ops.spec import Lifetime
-from vramscope.plan.types import ComponentName, VerdictKind
+from vramscope.plan.streaming import StreamedWeights
+from vramscope.plan.types import OWN_RUNTIME, ComponentName, VerdictKind
 from vramscope.run.leases import workspace_purpose
 
 if TYPE_CHECKING:
@@ -67,14 +68,13 @@ def admit(leases: SessionLeases, planner: Planner, plan: Plan, kv: int = 0) -> N
 def _refused(session: str, needed: int, available: int, planner: Planner, plan: Plan) -> OutOfBudgetError:
     """What is missing, what is to blame for it, and what would fit into what is left."""
     verdict = _verdict(planner, plan, available)
-    fits = [
-        f"{what} {number:,}"
-        for what, number in (
-            ("a context of", verdict.largest_context),
-            ("a batch of", verdict.largest_batch),
-        )
-        if number
-    ]
+    weights = available - (needed - plan.weights.bytes)
+    sizes = (
+        ("a context of", verdict.largest_context),
+        ("a batch of", verdict.largest_batch),
+        ("a weight budget of", weights if _can_stream(planner, plan, weights) else None),
+    )
+    fits = [f"{what} {number:,}" for what, number in sizes if number]
     remedy = f"{' or '.join(fits)} would fit" if fits else "Nothing of this model fits"
     return OutOfBudgetError(
         what=f"a session of {session}",
@@ -84,6 +84,13 @@ def _refused(session: str, needed: int, available: int, planner: Planner, plan: 
         available=available,
         site=verdict.blame,
     )
+
+
+def _can_stream(planner: Planner, plan: Plan, budget: int) -> bool:
+    """Whether the host device could run with this many bytes of weights, the rest streamed."""
+    if plan.weights.streaming is not None or plan.scenario.runtime != OWN_RUNTIME:
+        return False
+    return budget >= StreamedWeights(planner.index, plan.weights).least
 
 
 def _verdict(planner: Planner, plan: Plan, available: int) -> Verdict:

@@ -188,13 +188,25 @@ class NodeModel(QAbstractItemModel):
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return RIGHT if COLUMNS[index.column()].right else LEFT
         if role == SHARE_ROLE:
-            return self._view.share(self.node_row(index), COLUMNS[index.column()].key)
+            return self.share(index)
         if role == Qt.ItemDataRole.ToolTipRole:
             row = self.node_row(index)
             return node_tip(self._view, row, COLUMNS[index.column()].key) if row >= 0 else None
         if role == Qt.ItemDataRole.ForegroundRole:
             return self._colour(index)
         return None
+
+    def cell(self, index: Index) -> tuple[str, str, int]:
+        """Text, tone and alignment of a cell, at one asking."""
+        column, row = COLUMNS[index.column()], self.node_row(index)
+        key, align = column.key, RIGHT if column.right else LEFT
+        if row < 0:
+            return group_text(self._view, index.internalId(), key), "" if key == "name" else "muted", align
+        return node_text(self._view, row, key, short=self._grouped), self._view.tone(row, key), align
+
+    def share(self, index: Index) -> float:
+        """A node's part of the largest in its column, 0 to 1."""
+        return self._view.share(self.node_row(index), COLUMNS[index.column()].key)
 
     def _text(self, index: Index) -> str:
         key, row = COLUMNS[index.column()].key, self.node_row(index)

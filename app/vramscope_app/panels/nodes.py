@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 
 from vramscope_app.models.node_model import NodeModel
 from vramscope_app.panels.node_columns import ColumnMenu
-from vramscope_app.panels.share import ShareDelegate
+from vramscope_app.panels.share import NodeCellDelegate
 from vramscope_app.rows.columns import COLUMNS
 from vramscope_app.rows.nodes import EMPTY_TABLE, NodeTable
 from vramscope_app.rows.query import HELP
@@ -60,7 +60,8 @@ class NodePanel(QWidget):
         self._search_action = self.search.addAction(
             look.icons.get("search", look.theme.muted), QLineEdit.ActionPosition.LeadingPosition
         )
-        self._shares = ShareDelegate(look.theme.accent, self)
+        shared = [place for place, column in enumerate(COLUMNS) if column.key in SHARED]
+        self._cells = NodeCellDelegate(self.model, shared, look, self)
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(SEARCH_MILLISECONDS)
@@ -133,8 +134,7 @@ class NodePanel(QWidget):
         unit = view.fontMetrics().averageCharWidth() + 1
         for place, column in enumerate(COLUMNS):
             view.setColumnWidth(place, column.width * unit)
-            if column.key in SHARED:
-                view.setItemDelegateForColumn(place, self._shares)
+        view.setItemDelegate(self._cells)
 
     def _connect(self) -> None:
         self.search.textChanged.connect(self._typed)
@@ -163,7 +163,7 @@ class NodePanel(QWidget):
     def set_look(self, look: Look) -> None:
         """Draws in another theme."""
         self.model.set_look(look)
-        self._shares.set_colour(look.theme.accent)
+        self._cells.set_look(look)
         self._search_action.setIcon(look.icons.get("search", look.theme.muted))
         self.grouping.setIcon(look.icons.get("tree"))
         self.chooser.setIcon(look.icons.get("panels"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QMainWindow
 
 from vramscope.messages.model import OpenParams
 from vramscope_app import docks as dock_places
@@ -18,6 +17,7 @@ from vramscope_app.dialogs import (
     show_about,
     show_shortcuts,
 )
+from vramscope_app.export_commands import ExportCommands
 from vramscope_app.look import Look
 from vramscope_app.menus import fill_recent
 from vramscope_app.theme import DARK, LIGHT
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from vramscope_app.settings import Settings
 
 
-class CommandWindow(QMainWindow):
+class CommandWindow(ExportCommands):
     """The commands; who builds the window sets these parts."""
 
     controller: Controller

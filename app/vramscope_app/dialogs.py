@@ -61,6 +61,16 @@ def ask_save(parent: QWidget, name: str) -> str:
     return _ask_save(parent, "Save report", f"{name}{ENDING}", f"VRAMScope report (*{ENDING})")
 
 
+def ask_picture(parent: QWidget, name: str) -> str:
+    """Where to save a picture; the ending says the format."""
+    return _ask_save(parent, "Save panel", f"{name}.png", "PNG picture (*.png);;SVG drawing (*.svg)")
+
+
+def ask_table(parent: QWidget, name: str) -> str:
+    """Where to save a table."""
+    return _ask_save(parent, "Save table", f"{name}.csv", "CSV table (*.csv)")
+
+
 def _ask_save(parent: QWidget, title: str, proposed: str, kinds: str) -> str:
     """A path, with the ending of the chosen kind where it has none; empty when the user thinks again."""
     path, kind = QFileDialog.getSaveFileName(parent, title, proposed, kinds)

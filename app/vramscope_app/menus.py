@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vramscope.messages.model import SampleInfo
     from vramscope_app.commands import CommandAction
 
-SEPARATED = frozenset({"save", "quit", "cancel", "restart", "theme", "dismiss"})
+SEPARATED = frozenset({"save", "save_picture", "copy_table", "quit", "cancel", "restart", "theme", "dismiss"})
 """Commands with a line above them in their menu."""
 ICON_ONLY = frozenset({"theme"})
 

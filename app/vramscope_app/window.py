@@ -11,6 +11,7 @@ from vramscope_app import docks as dock_places
 from vramscope_app.command_window import CommandWindow
 from vramscope_app.commands import make_actions, update_actions
 from vramscope_app.comparing import Comparing
+from vramscope_app.exporting import Exporter
 from vramscope_app.menus import build_menus, build_toolbar, fill_recent, fill_samples, path_of_drop
 from vramscope_app.panels.arena import ArenaPanel
 from vramscope_app.panels.axes import AxesPanel
@@ -118,6 +119,7 @@ class MainWindow(CommandWindow):
         layout.addWidget(self.nodes, 1)
         self.setCentralWidget(centre)
         self.docks = dock_places.make_docks(self, self._dock_panels())
+        self.exporter = Exporter([centre, *self.docks.values()], self.actions_by_id, self)
         self.recent_menu, self.sample_menu = build_menus(self, self.actions_by_id, self.docks)
         self.sample_button = build_toolbar(self, self.actions_by_id, self.sample_menu, self.scenario)
         self._build_status()

@@ -31,6 +31,9 @@ def planned(messages: ModuleType) -> AppState:
 
 ALWAYS = {
     "clear_baseline",
+    "copy_table",
+    "save_picture",
+    "save_table",
     "quit",
     "restart",
     "palette",
@@ -41,7 +44,7 @@ ALWAYS = {
     "shortcuts",
     "about",
 }
-PLANNED = ALWAYS | {"open", "open_folder", "export", "save", "keep_baseline", "compare_with"}
+PLANNED = ALWAYS | {"open", "open_folder", "export", "save", "keep_baseline", "compare_with", "copy_summary"}
 
 
 def test_ids_and_shortcuts_are_unique_and_shortcuts_are_real() -> None:

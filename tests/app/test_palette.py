@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QDialog
 from vramscope.messages.model import OpenParams
 from vramscope.messages.planning import PlanParams, ScenarioInfo
 from vramscope.protocol import ErrorInfo
-from vramscope_app import command_window
+from vramscope_app import command_window, export_commands
 from vramscope_app.client import Call, Refusal
 from vramscope_app.commands import COMMANDS
 from vramscope_app.dialogs import shortcut_rows
@@ -182,6 +182,8 @@ SHOWS = {
     "shortcuts",
 }
 SHOWS |= {"about", "quit", "compare_run", "clear_baseline"}
+TAKES_OUT = {"save_picture", "save_table", "copy_table", "copy_summary"}
+SHOWS |= TAKES_OUT
 
 
 @pytest.mark.parametrize("name", [command.id for command in COMMANDS])
@@ -193,6 +195,8 @@ def test_every_command_runs_from_the_palette(
     monkeypatch.setattr(opened.client, "start", lambda: sent.append("start"))
     for ask in ("ask_file", "ask_folder", "ask_export", "ask_save", "ask_other"):
         monkeypatch.setattr(command_window, ask, lambda *_: "/models/some.html")
+    for ask in ("ask_picture", "ask_table"):
+        monkeypatch.setattr(export_commands, ask, lambda *_: "/nowhere/at.all")
     monkeypatch.setattr(command_window, "show_about", lambda *_: sent.append("about"))
     window, control = opened.window, opened.controller
     call = Call(5, "step", PlanParams(scenario=ScenarioInfo()), 0.0)
@@ -227,6 +231,7 @@ def test_every_command_runs_from_the_palette(
         "restart": sent == ["start"],
         "compare_run": window.comparing.state.run,
         "clear_baseline": not window.comparing.state.run,
+        **{name: bool(window.statusBar().currentMessage()) for name in TAKES_OUT},
         "quit": not window.isVisible(),
     }
     assert done.get(name, after != before)

@@ -9,7 +9,16 @@ from PySide6.QtGui import QColor
 
 from vramscope_app.models.rows_model import LEFT, RIGHT, SHARE_ROLE, Index
 from vramscope_app.rows import nodes as rows
-from vramscope_app.rows.columns import COLUMNS, NodeView, group_text, node_text, node_tip, sort_keys, view_of
+from vramscope_app.rows.columns import (
+    COLUMNS,
+    NodeView,
+    group_text,
+    group_tip,
+    node_text,
+    node_tip,
+    sort_keys,
+    view_of,
+)
 from vramscope_app.rows.query import Haystack, QueryError, Term, parse
 
 if TYPE_CHECKING:
@@ -190,8 +199,7 @@ class NodeModel(QAbstractItemModel):
         if role == SHARE_ROLE:
             return self.share(index)
         if role == Qt.ItemDataRole.ToolTipRole:
-            row = self.node_row(index)
-            return node_tip(self._view, row, COLUMNS[index.column()].key) if row >= 0 else None
+            return self._tip(index)
         if role == Qt.ItemDataRole.ForegroundRole:
             return self._colour(index)
         return None
@@ -215,6 +223,11 @@ class NodeModel(QAbstractItemModel):
             if row >= 0
             else group_text(self._view, index.internalId(), key)
         )
+
+    def _tip(self, index: Index) -> str | None:
+        key, row = COLUMNS[index.column()].key, self.node_row(index)
+        tip = node_tip(self._view, row, key) if row >= 0 else group_tip(self._view, index.internalId(), key)
+        return tip or None
 
     def _colour(self, index: Index) -> QColor | None:
         row, key = self.node_row(index), COLUMNS[index.column()].key

@@ -147,6 +147,16 @@ def node_tip(view: NodeView, row: int, key: str) -> str:
     return table.text(key, row)
 
 
+def group_tip(view: NodeView, group: int, key: str) -> str:
+    """The tooltip of a scope's cell: every known byte; of scratch and live bytes the most, else the sum."""
+    if key not in BYTE_COLUMNS:
+        return ""
+    what = "the most of its nodes" if key in LARGEST else "its nodes together"
+    unknown = int(view.unknown[key][group])
+    left_out = f", {plural(unknown, 'node')} unknown" if unknown else ""
+    return f"{exact_bytes(int(view.totals[key][group]))} ({what}{left_out})"
+
+
 def group_text(view: NodeView, group: int, key: str) -> str:
     """What a scope's cell shows."""
     if key == "name":

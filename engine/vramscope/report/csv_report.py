@@ -6,11 +6,10 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
+from vramscope.report.csv_cells import csv_cell
+
 if TYPE_CHECKING:
     from vramscope.report.document import PlanDocument
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""First characters that make a spreadsheet take a cell for a formula."""
 
 
 def csv_text(document: PlanDocument) -> str:
@@ -21,12 +20,3 @@ def csv_text(document: PlanDocument) -> str:
     for phase, rows in document.nodes.items():
         writer.writerows((csv_cell(phase), *map(csv_cell, row)) for row in rows)
     return out.getvalue()
-
-
-def csv_cell(cell: int | str | None) -> str:
-    """A number, nothing for an unknown one, or text that no spreadsheet takes for a formula."""
-    if cell is None:
-        return ""
-    if isinstance(cell, int):
-        return str(cell)
-    return f"'{cell}" if cell.startswith(_FORMULA) else cell

@@ -1,0 +1,94 @@
+"""The commands that take something out: a panel as a picture, its table, the verdict as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QDockWidget, QMainWindow
+
+from vramscope.report.markdown import summary
+from vramscope.report.markdown import table as markdown_table
+from vramscope_app.dialogs import ask_picture, ask_table
+from vramscope_app.exporting import has_chart, headings, save_png, save_svg, table_rows
+from vramscope_app.rows.export import csv_table
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QWidget
+
+    from vramscope_app.controller import Controller
+    from vramscope_app.exporting import Exporter
+    from vramscope_app.panels.overview import Overview
+
+SHOWN_MILLISECONDS = 6000
+
+
+class ExportCommands(QMainWindow):
+    """What is saved or copied; the status bar says what became of it."""
+
+    controller: Controller
+    exporter: Exporter
+    overview: Overview
+
+    def _say(self, text: str) -> None:
+        self.statusBar().showMessage(text, SHOWN_MILLISECONDS)
+
+    def _in_use(self) -> tuple[QWidget, str]:
+        """The panel in use without the frame of its dock, and its name."""
+        panel = self.exporter.panel
+        if isinstance(panel, QDockWidget):
+            return panel.widget(), panel.windowTitle()
+        return panel, "Nodes"
+
+    def _proposed(self, title: str) -> str:
+        model = self.controller.state.model
+        name = "-".join(title.lower().split("(")[0].split())
+        return f"{model.name}-{name}" if model is not None else name
+
+    def save_picture(self) -> None:
+        """Asks where to save the panel in use."""
+        panel, title = self._in_use()
+        if not isinstance(self.exporter.panel, QDockWidget):
+            panel, title = self.overview, "Overview"
+        if not has_chart(panel):
+            self._say(f"{title} shows no chart to save: click into a panel that does")
+            return
+        path = ask_picture(self, self._proposed(title))
+        if path:
+            save = save_svg if path.lower().endswith(".svg") else save_png
+            self._say(f"Saved {path}" if save(panel, path) else f"{path} cannot be written")
+
+    def save_table(self) -> None:
+        """Asks where to save the table of the panel in use."""
+        _, title = self._in_use()
+        view = self.exporter.table
+        if view is None:
+            self._say(f"{title} shows no table to save: click into a panel that does")
+            return
+        path = ask_table(self, self._proposed(title))
+        if path:
+            try:
+                Path(path).write_text(csv_table(headings(view), table_rows(view)), "utf-8", newline="")
+            except OSError as error:
+                self._say(f"{path} cannot be written: {error.strerror or type(error).__name__}")
+            else:
+                self._say(f"Saved {path}")
+
+    def copy_table(self) -> None:
+        """Copies the table of the panel in use."""
+        _, title = self._in_use()
+        view = self.exporter.table
+        if view is None:
+            self._say(f"{title} shows no table to copy: click into a panel that does")
+            return
+        rows = [[text for text, _ in row] for row in table_rows(view)]
+        QGuiApplication.clipboard().setText(markdown_table(headings(view), rows) + "\n")
+        self._say(f"Copied {len(rows):,} rows of {title} as Markdown")
+
+    def copy_summary(self) -> None:
+        """Copies the verdict with its components and suggestions."""
+        state = self.controller.state
+        if state.model is not None and state.plan is not None:
+            QGuiApplication.clipboard().setText(summary(state.model, state.plan))
+            self._say("Copied the verdict as Markdown")

@@ -1,0 +1,43 @@
+"""Tables as CSV and Markdown: what the cells show, with every byte where the cell is short of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from typing import TYPE_CHECKING
+
+from vramscope.report.csv_cells import csv_cell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+NOTHING = frozenset({"–", "unknown", "?"})
+"""Texts that stand for no number."""
+
+_EXACT = re.compile(r"([+−≤ ]*)([0-9][0-9,]*) bytes")
+_BYTES = re.compile(r"([+−]?)([0-9]+) B")
+_COUNT = re.compile(r"−?[0-9]{1,3}(?:,[0-9]{3})*")
+
+
+def csv_value(text: str, tip: str) -> int | str | None:
+    """A cell for a program: every byte of a size, a count without its commas, nothing for what is unknown."""
+    short = text.endswith("B") or text in NOTHING
+    found = (_EXACT.search(tip) or _BYTES.fullmatch(text)) if short else None
+    if text in NOTHING and found is None:
+        return None
+    if found is not None:
+        size = int(found[2].replace(",", ""))
+        return -size if "−" in found[1] else size
+    if _COUNT.fullmatch(text):
+        return int(text.replace(",", "").replace("−", "-"))
+    return text
+
+
+def csv_table(headings: Sequence[str], rows: Iterable[Sequence[tuple[str, str]]]) -> str:
+    """Rows of cells, each a text with its tip, under one heading line (RFC 4180)."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(map(csv_cell, headings))
+    writer.writerows([csv_cell(csv_value(text, tip)) for text, tip in row] for row in rows)
+    return out.getvalue()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
@@ -15,11 +14,12 @@ from vramscope_app.client import EngineClient
 from vramscope_app.controller import Controller
 from vramscope_app.main import DEFAULT_SAMPLE
 from vramscope_app.rows.scenario import target
-from vramscope_app.settings import Settings
+from vramscope_app.settings import MemoryStore, Settings
 
 if TYPE_CHECKING:
     import argparse
 
+    from vramscope_app.settings import Store
     from vramscope_app.window import MainWindow
 
 
@@ -81,9 +81,9 @@ def run(options: argparse.Namespace, name: str) -> int:
     return application.exec()
 
 
-def _store(name: str, *, forgetful: bool) -> QSettings:
+def _store(name: str, *, forgetful: bool) -> Store:
     """The user's settings; an off-screen journey neither reads nor changes them."""
-    return QSettings(os.devnull, QSettings.Format.IniFormat) if forgetful else QSettings(name, name)
+    return MemoryStore() if forgetful else QSettings(name, name)
 
 
 def _restore(window: MainWindow, settings: Settings) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from PySide6.QtCore import QByteArray, QSettings
+from PySide6.QtCore import QByteArray
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,10 +27,38 @@ def parse_recent(text: str) -> list[str]:
     return [item for item in found if isinstance(item, str)] if isinstance(found, list) else []
 
 
+class Store(Protocol):
+    """What a ``QSettings`` offers of itself here."""
+
+    def value(self, arg__1: str, /, defaultValue: object | None = None) -> object:  # noqa: N803 - Qt's name
+        """What is kept under a key."""
+
+    def setValue(self, key: str, value: object, /) -> None:  # noqa: N802 - Qt's name
+        """Keeps a value."""
+
+
+class MemoryStore:
+    """Kept while the process lives.
+
+    A ``QSettings`` on the null device is no substitute: as root it replaces that by a file.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[str, object] = {}
+
+    def value(self, key: str, /, defaultValue: object | None = None) -> object:  # noqa: N803 - Qt's name
+        """What is kept under a key."""
+        return self._values.get(key, defaultValue)
+
+    def setValue(self, key: str, value: object, /) -> None:  # noqa: N802 - Qt's name
+        """Keeps a value."""
+        self._values[key] = value
+
+
 class Settings:
     """Typed access to the stored values."""
 
-    def __init__(self, store: QSettings) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
 
     @property

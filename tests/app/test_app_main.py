@@ -6,18 +6,15 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QByteArray, QMimeData, QSettings, QUrl
 
 from vramscope_app.main import NO_DISPLAY, lacks_display, parse
 from vramscope_app.menus import path_of_drop
-from vramscope_app.run import source_of, wishes_of
-from vramscope_app.settings import RECENT_KEPT, Settings, parse_recent, with_recent
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from vramscope_app.run import _store, source_of, wishes_of
+from vramscope_app.settings import RECENT_KEPT, MemoryStore, Settings, parse_recent, with_recent
 
 
 def test_a_missing_display_is_said_clearly_and_ends_with_1() -> None:
@@ -86,6 +83,17 @@ def test_settings_survive_a_restart(tmp_path: Path) -> None:
     assert (again.recent, again.theme) == (["/a/model.onnx"], "dark")
     assert again.layout() == (QByteArray(b"g"), QByteArray(b"d"))
     assert json.loads(str(first.value("recent"))) == ["/a/model.onnx"]
+
+
+def test_a_journey_keeps_its_settings_to_itself_and_the_null_device_stays_one() -> None:
+    settings = Settings(MemoryStore())
+    settings.remember("/a/model.onnx")
+    settings.store_layout(QByteArray(b"g"), QByteArray(b"d"))
+    settings.keep_columns(["name"])
+    assert (settings.recent, settings.theme, settings.columns) == (["/a/model.onnx"], "system", ["name"])
+    assert settings.layout() == (QByteArray(b"g"), QByteArray(b"d"))
+    assert isinstance(_store("vramscope-test", forgetful=True), MemoryStore)
+    assert Path(os.devnull).is_char_device()
 
 
 def test_a_drop_is_one_local_model(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ class AppState:
     def obstacle(self) -> str:
         """Why the open model can be planned but not run; empty when it can run."""
         if self.report:
-            return "a saved report has no model to run: open its model"
+            return "A saved report has no model to run: open its model"
         return obstacle(self.model, self.scenario.runtime, self.hello)
 
     @property

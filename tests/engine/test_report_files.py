@@ -131,6 +131,8 @@ def many(content: Any) -> None:  # noqa: ANN401 - JSON
         (put(None, "nodes", "decode", 0, 0), "number that cannot be"),
         (put(7, "nodes", "decode", 0, 1), "no text"),
         (put("x" * (17 * 2**20), "model", "producer"), "all but its rows"),
+        (put("x" * 70_000, "model", "producer"), "text of 70,000 characters"),
+        (put("x" * 70_000, "nodes", "decode", 0, 1), "too long"),
     ],
 )
 def test_a_spoiled_report_is_refused_and_says_why(

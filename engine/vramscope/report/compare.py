@@ -12,7 +12,7 @@ from vramscope.report.entries import NodeEntry, entries, layers
 from vramscope.report.text import asked_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from vramscope.messages.planning import ComponentInfo
     from vramscope.messages.reporting import RunRecord
@@ -33,6 +33,8 @@ class NodeDifference(NamedTuple):
     phase: str
     left: NodeEntry | None
     right: NodeEntry | None
+    difference: int | None
+    """Right less left; a side without the node counts as 0, an unknown one makes it unknown."""
 
     @property
     def one(self) -> NodeEntry:
@@ -40,12 +42,6 @@ class NodeDifference(NamedTuple):
         found = self.right or self.left
         assert found is not None
         return found
-
-    @property
-    def difference(self) -> int | None:
-        """Right less left; a side without the node counts as 0, an unknown one makes it unknown."""
-        left, right = (0 if side is None else side.own_bytes for side in (self.left, self.right))
-        return None if left is None or right is None else right - left
 
 
 class Comparison(NamedTuple):
@@ -72,7 +68,9 @@ def plan_side(document: PlanDocument) -> SideInfo:
 
 def compare_plans(left: PlanDocument, right: PlanDocument, ticket: int = 0) -> Comparison:
     """The right plan against the left one."""
-    nodes = _nodes(left, right)
+    phases = list(dict.fromkeys([*left.nodes, *right.nodes]))
+    rows = {phase: (entries(left, phase), entries(right, phase)) for phase in phases}
+    nodes = sorted((item for phase in phases for item in _nodes(phase, *rows[phase])), key=_rank)
     both = [item for item in nodes if item.left is not None and item.right is not None]
     info = CompareInfo(
         ticket=ticket,
@@ -80,7 +78,7 @@ def compare_plans(left: PlanDocument, right: PlanDocument, ticket: int = 0) -> C
         right=plan_side(right),
         total=difference("total", left.plan.total, right.plan.total),
         components=_components(_figures(left.plan.components), _figures(right.plan.components)),
-        layers=_layers(left, right),
+        layers=_sorted(item for phase in phases for item in _layers(phase, *rows[phase])),
         matched=len(both),
         changed=sum(item.difference != 0 for item in both),
         only_left=sum(item.right is None for item in nodes),
@@ -171,31 +169,24 @@ def _sorted(items: Iterable[DifferenceInfo]) -> list[DifferenceInfo]:
     return sorted(items, key=lambda item: -abs(item.difference or 0))
 
 
-def _layers(left: PlanDocument, right: PlanDocument) -> list[DifferenceInfo]:
-    """Weights, outputs and the largest scratch of each layer, by phase."""
-    found = []
-    for phase in dict.fromkeys([*left.nodes, *right.nodes]):
-        sides = [
-            {item.layer: _figure(item.own_bytes) for item in layers(entries(side, phase))}
-            for side in (left, right)
-        ]
-        names = dict.fromkeys([*sides[0], *sides[1]])
-        found += [difference(name, sides[0].get(name), sides[1].get(name), phase) for name in names]
-    return _sorted(found)
+def _layers(phase: str, left: Sequence[NodeEntry], right: Sequence[NodeEntry]) -> Iterator[DifferenceInfo]:
+    """Weights, outputs and the largest scratch of each layer of a phase."""
+    before, after = ({item.layer: _figure(item.own_bytes) for item in layers(side)} for side in (left, right))
+    for name in dict.fromkeys([*before, *after]):
+        yield difference(name, before.get(name), after.get(name), phase)
 
 
 def _figure(size: int | None) -> BytesFigure:
     return BytesFigure(bytes=size, certainty="unknown" if size is None else "exact")
 
 
-def _nodes(left: PlanDocument, right: PlanDocument) -> list[NodeDifference]:
-    """Nodes matched by phase and name; the second of a name that comes twice with the second."""
-    found: list[NodeDifference] = []
-    for phase in dict.fromkeys([*left.nodes, *right.nodes]):
-        before, after = (_named(entries(side, phase)) for side in (left, right))
-        names = dict.fromkeys([*after, *before])
-        found += [NodeDifference(phase, before.get(name), after.get(name)) for name in names]
-    return sorted(found, key=_rank)
+def _nodes(phase: str, left: Sequence[NodeEntry], right: Sequence[NodeEntry]) -> Iterator[NodeDifference]:
+    """Nodes of a phase matched by name; the second of a name that comes twice with the second."""
+    before, after = _named(left), _named(right)
+    for name in dict.fromkeys([*after, *before]):
+        one, other = before.get(name), after.get(name)
+        old, new = (0 if side is None else side.own_bytes for side in (one, other))
+        yield NodeDifference(phase, one, other, None if old is None or new is None else new - old)
 
 
 def _named(rows: Iterable[NodeEntry]) -> dict[tuple[str, int], NodeEntry]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -35,9 +36,8 @@ class NodeEntry(NamedTuple):
     @property
     def own_bytes(self) -> int | None:
         """Weights, outputs and scratch together; unknown when one of them is."""
-        parts = (self.weight_bytes, self.output_bytes, self.workspace_bytes)
-        known = [part for part in parts if part is not None]
-        return sum(known) if len(known) == len(parts) else None
+        weights, outputs, scratch = self.weight_bytes, self.output_bytes, self.workspace_bytes
+        return None if weights is None or outputs is None or scratch is None else weights + outputs + scratch
 
 
 TEXTS = ("name", "operator", "domain", "scope", "kernel", "output_shapes", "certainty")
@@ -49,8 +49,8 @@ NUMBERS = ("step", "weight_bytes", "output_bytes", "workspace_bytes", "live_byte
 
 def entries(document: PlanDocument, phase: str) -> list[NodeEntry]:
     """The rows of a phase; columns that this version does not know are left out."""
-    places = [document.node_columns.index(name) for name in NodeEntry._fields]
-    return [NodeEntry(*(row[place] for place in places)) for row in document.nodes.get(phase, [])]  # type: ignore[arg-type]  # checked when the document was read
+    cells = itemgetter(*(document.node_columns.index(name) for name in NodeEntry._fields))
+    return [NodeEntry._make(cells(row)) for row in document.nodes.get(phase, [])]
 
 
 def layer_of(scope: str) -> str:
@@ -91,8 +91,10 @@ def add(parts: Iterable[int | None]) -> int | None:
 def layers(rows: Sequence[NodeEntry]) -> list[LayerTotal]:
     """Every layer once, in the order in which they run."""
     found: dict[str, list[NodeEntry]] = {}
+    known: dict[str, str] = {}
     for row in rows:
-        found.setdefault(layer_of(row.scope), []).append(row)
+        layer = known.get(row.scope) or known.setdefault(row.scope, layer_of(row.scope))
+        found.setdefault(layer, []).append(row)
     return [
         LayerTotal(
             layer,

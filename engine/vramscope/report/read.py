@@ -25,9 +25,13 @@ LARGEST_HEAD = 16 * 2**20
 
 LARGEST_NUMBER = 2**63 - 1
 
-MOST_COMPONENTS = 64
-MOST_PHASES = 8
+LONGEST_TEXT = 2**16
+"""Characters: a longer name or sentence would stall whoever shows it."""
+
 MOST_COLUMNS = 64
+MOST_PHASES = 8
+MOST = {"components": 64, "suggestions": 200, "problems": 20_000, "axes": 20_000, "phases": MOST_PHASES}
+"""Entries of the plan's lists."""
 
 
 class ReportFileError(InputError):
@@ -91,8 +95,9 @@ def _refused(path: Path, why: str) -> ReportFileError:
 
 def _wrong(found: PlanDocument) -> str:
     """What no plan can be like, in words; empty when all is well."""
-    if len(found.plan.components) > MOST_COMPONENTS or len(found.nodes) > MOST_PHASES:
-        return "more components or phases than a plan has"
+    many = [name for name, most in MOST.items() if len(getattr(found.plan, name)) > most]
+    if many or len(found.nodes) > MOST_PHASES:
+        return f"more {many[0] if many else 'phases'} than a plan has"
     names = [item.name for item in found.plan.components]
     if len(set(names)) != len(names):
         return "a component comes twice"
@@ -103,7 +108,17 @@ def _wrong(found: PlanDocument) -> str:
         return f"a number or a text that cannot be: {error}"
     if size > LARGEST_HEAD:
         return f"all but its rows takes {size:,} bytes, more than {LARGEST_HEAD:,}"
-    return _wrong_rows(found)
+    return _wrong_text(msgspec.to_builtins(head)) or _wrong_rows(found)
+
+
+def _wrong_text(part: object) -> str:
+    """Whether a text anywhere below is too long."""
+    if isinstance(part, str):
+        return f"a text of {len(part):,} characters" if len(part) > LONGEST_TEXT else ""
+    below = (
+        [*part.keys(), *part.values()] if isinstance(part, dict) else part if isinstance(part, list) else []
+    )
+    return next(filter(None, map(_wrong_text, below)), "")
 
 
 def _wrong_rows(found: PlanDocument) -> str:
@@ -126,6 +141,8 @@ def _wrong_row(row: tuple[int | str | None, ...], columns: list[str]) -> str:
     cells = dict(zip(columns, row, strict=True))
     if not all(isinstance(cells[name], str) for name in TEXTS):
         return "has no text where one belongs"
+    if any(isinstance(cell, str) and len(cell) > LONGEST_TEXT for cell in row):
+        return "has a text that is too long"
     if not all(_possible(cells[name]) for name in NUMBERS) or cells["step"] is None:
         return "has a number that cannot be"
     return ""

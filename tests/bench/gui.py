@@ -44,6 +44,7 @@ NODES, BLOCKS, EVENTS = 100_000, 20_000, 250_000
 EVENTS_A_FRAME = 1000
 """62,500 events a second: a quarter of a million in four seconds."""
 STEPS_A_FRAME = 40
+ROW_PIXELS, WHEEL_ROWS = 18, 3
 SPARSE_BYTES = 16_060_522_496
 """Of the 8B shape's weights, which are a hole in the disk: see the file's name below."""
 IDLE = 0.0002
@@ -212,7 +213,7 @@ def drag_context(journey: Journey, shape: str) -> None:
 
 
 def scroll_nodes(window: MainWindow) -> None:
-    """Scrolls, one row to one page a frame, through many nodes, by scope and flat."""
+    """Scrolls through many nodes: three rows a frame, then more than a page by the scroll bar."""
     from tests.bench.gui_tables import node_table
 
     began = time.perf_counter()
@@ -221,9 +222,10 @@ def scroll_nodes(window: MainWindow) -> None:
     QApplication.processEvents()
     print(f"{NODES:,} nodes made, shown and unfolded in {time.perf_counter() - began:.2f} s")
     bar = window.nodes.view.verticalScrollBar()
-    report_work(
-        f"scrolling {NODES:,} rows", frame_work(lambda n: bar.setValue(n * bar.maximum() // 300), 300)
-    )
+    found = frame_work(lambda number: bar.setValue(number * WHEEL_ROWS * ROW_PIXELS), 200)
+    report_work(f"scrolling {NODES:,} rows by the wheel", found)
+    found = frame_work(lambda number: bar.setValue(number * bar.maximum() // 300), 300)
+    report_work(f"dragging the bar through {NODES:,} rows", found)
 
 
 def pan_arena(window: MainWindow) -> None:
@@ -262,7 +264,8 @@ def follow_events(window: MainWindow) -> None:
         first = number * STEPS_A_FRAME
         for step in steps:
             client.token.emit(token(first + step))
-        client.snapshot.emit(snapshot(number + 1, number * FRAME_MILLISECONDS / 1000, first + steps[-1]))
+        if number % 2:  # the engine sends 30 a second
+            client.snapshot.emit(snapshot(number, number * FRAME_MILLISECONDS / 1000, first + steps[-1]))
 
     window.live.clear()
     report_work(f"following {EVENTS:,} events", frame_work(feed, len(batches)))
@@ -274,7 +277,8 @@ def follow_events(window: MainWindow) -> None:
 
     def step_on(number: int) -> None:
         client.token.emit(token(EVENTS + number))
-        client.snapshot.emit(snapshot(more + number, 60.0 + number / 60, EVENTS + number))
+        if number % 2:
+            client.snapshot.emit(snapshot(more + number, 60.0 + number / 60, EVENTS + number))
 
     report_work(f"following with {len(window.live.series.steps):,} steps drawn", frame_work(step_on, 120))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QTableView, QToolButton, QVBoxLayout, QWidget
 
 from vramscope_app.models.event_model import HEADINGS, EventModel
@@ -31,6 +31,11 @@ KINDS = (
 )
 
 
+FLOOD = 100
+"""More new events than this in one picture are more than anybody reads: the next one waits."""
+REST_MILLISECONDS = 120
+
+
 class EventPanel(QWidget):
     """Shows what happened; new events come in at the next refresh."""
 
@@ -41,6 +46,10 @@ class EventPanel(QWidget):
         self.kind = QComboBox()
         self._count, self._clear = QLabel(), QToolButton()
         self._pending: list[Events] = []
+        self._rest = QTimer(self)
+        self._rest.setSingleShot(True)
+        self._rest.setInterval(REST_MILLISECONDS)
+        self._rest.timeout.connect(self.refresh)
         self._build()
         self.kind.currentIndexChanged.connect(self._filter)
         self._clear.clicked.connect(self.clear)
@@ -76,12 +85,15 @@ class EventPanel(QWidget):
 
     def refresh(self) -> None:
         """Shows the batches that came in and stays at the end when it was there."""
-        if not self._pending:
+        if not self._pending or self._rest.isActive():
             return
         batches, self._pending = self._pending, []
         bar = self.view.verticalScrollBar()
         follow = bar.value() >= bar.maximum() - 2
-        self.model.append([event for batch in batches for event in batch.events])
+        events = [event for batch in batches for event in batch.events]
+        if len(events) > FLOOD:
+            self._rest.start()
+        self.model.append(events)
         self.model.dropped += sum(batch.dropped for batch in batches)
         self._tell()
         if follow:

@@ -9,13 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QPainter
+from PySide6.QtGui import QColor, QPainter, QStaticText
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem
+
+from vramscope_app.models.rows_model import RIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from PySide6.QtCore import QObject
+    from PySide6.QtCore import QObject, QRect
 
     from vramscope_app.look import Look
     from vramscope_app.models.node_model import NodeModel
@@ -26,7 +28,9 @@ SMALLEST_SHARE = 0.03
 OPACITY = 150
 PADDING = 7
 TONES = ("", "good", "warning", "bad", "info", "muted")
-SELECTED = QStyle.StateFlag.State_Selected
+SELECTED = QStyle.StateFlag.State_Selected.value
+KEPT_TEXTS = 4000
+"""Texts whose layout is kept, to be drawn again."""
 
 
 class NodeCellDelegate(QStyledItemDelegate):
@@ -36,11 +40,13 @@ class NodeCellDelegate(QStyledItemDelegate):
         super().__init__(parent)
         self._model = model
         self._shared = frozenset(shared)
+        self._laid: dict[tuple[str, int], tuple[QStaticText, int, int]] = {}
         self.set_look(look)
 
     def set_look(self, look: Look) -> None:
         """Draws in another theme."""
         theme = look.theme
+        self._laid.clear()
         self._tones = {
             tone: QColor(look.tone(tone)) for tone in ("", "good", "warning", "bad", "info", "muted")
         }
@@ -52,21 +58,38 @@ class NodeCellDelegate(QStyledItemDelegate):
         """Ground, text and bar."""
         text, tone, align = self._model.cell(index)
         area = option.rect
-        chosen = bool(option.state & SELECTED)
+        chosen = option.state.value & SELECTED
         if chosen:
             painter.fillRect(area, self._selection)
         if text:
             painter.setPen(self._selected if chosen else self._tones[tone])
-            room = area.adjusted(PADDING, 0, -PADDING, 0)
-            width, metrics = room.width(), option.fontMetrics
-            if metrics.horizontalAdvance(text) > width:
-                text = metrics.elidedText(text, Qt.TextElideMode.ElideRight, width)
-            painter.drawText(room, align, text)
+            self._write(painter, area, text, right=align == RIGHT)
         if index.column() in self._shared:
-            self._paint_share(painter, option, self._model.share(index))
+            self._paint_share(painter, area, self._model.share(index))
 
-    def _paint_share(self, painter: QPainter, option: QStyleOptionViewItem, share: float) -> None:
+    def _write(self, painter: QPainter, area: QRect, text: str, *, right: bool) -> None:
+        """The text in the middle of its room; what was laid out once is kept."""
+        width = area.width() - 2 * PADDING
+        laid = self._laid.get((text, 0)) or self._lay_out(painter, text, 0)
+        if laid[1] > width:
+            laid = self._laid.get((text, width)) or self._lay_out(painter, text, width)
+        x = area.right() + 1 - PADDING - laid[1] if right else area.left() + PADDING
+        painter.drawStaticText(x, area.top() + (area.height() - laid[2]) // 2, laid[0])
+
+    def _lay_out(self, painter: QPainter, text: str, width: int) -> tuple[QStaticText, int, int]:
+        """A text, elided for a width above 0, with its own width and height."""
+        if len(self._laid) >= KEPT_TEXTS:
+            self._laid.clear()
+        metrics = painter.fontMetrics()
+        shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, width) if width else text
+        made = QStaticText(shown)
+        made.setTextFormat(Qt.TextFormat.PlainText)
+        made.prepare(font=painter.font())
+        laid = (made, metrics.horizontalAdvance(shown), metrics.height())
+        self._laid[text, width] = laid
+        return laid
+
+    def _paint_share(self, painter: QPainter, area: QRect, share: float) -> None:
         if share >= SMALLEST_SHARE:
-            area = option.rect
             width = round((area.width() - 4) * share)
             painter.fillRect(area.right() - width, area.bottom() - 2, width, 2, self._bar)

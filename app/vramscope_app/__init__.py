@@ -1,3 +1,5 @@
 """The desktop window: a client of the engine server, which it starts as a child process."""
 
 NAME = "vramscope"
+DESKTOP_ID = "org.vramscope.VRAMScope"
+"""The name of the desktop entry, the icon and the AppStream component in ``packaging/linux``."""

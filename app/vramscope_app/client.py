@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +13,8 @@ from vramscope import protocol
 from vramscope.errors import ProtocolError
 from vramscope.messages.live import CancelParams, Empty
 from vramscope.messages.model import HelloParams
+from vramscope.programs import command_of
 
-SERVE = ("-m", "vramscope", "serve")
 KILL_MILLISECONDS = 1000
 IMMEDIATE = frozenset({"cancel", "snapshot"})
 """Methods that the server answers at once, whatever else runs."""
@@ -80,9 +79,10 @@ class EngineClient(QObject):
     logged = Signal(str)
     """Text of the child's standard error."""
 
-    def __init__(self, parent: QObject | None = None, command: tuple[str, ...] = SERVE) -> None:
+    def __init__(self, parent: QObject | None = None, command: tuple[str, ...] = ()) -> None:
+        """``command``: program and arguments of the engine; left out, VRAMScope's own."""
         super().__init__(parent)
-        self._command = command
+        self._command = command or (*command_of("vramscope"), "serve")
         self._process: QProcess | None = None
         self._reader = protocol.FrameReader()
         self._calls: dict[int, Call] = {}
@@ -114,7 +114,7 @@ class EngineClient(QObject):
         process.finished.connect(self._finished)
         process.errorOccurred.connect(self._broken)
         self._process = process
-        process.start(sys.executable, list(self._command))
+        process.start(self._command[0], list(self._command[1:]))
         self.call("hello", HelloParams(version=protocol.VERSION))
 
     def call(self, method: str, params: msgspec.Struct | None = None) -> int:

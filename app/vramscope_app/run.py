@@ -10,6 +10,7 @@ from PySide6.QtCore import QByteArray, QSettings
 from PySide6.QtWidgets import QApplication
 
 from vramscope.messages.model import OpenParams
+from vramscope_app import DESKTOP_ID
 from vramscope_app.client import EngineClient
 from vramscope_app.controller import Controller
 from vramscope_app.main import DEFAULT_SAMPLE
@@ -29,7 +30,7 @@ def make_application(name: str) -> QApplication:
     application.setApplicationName(name)
     application.setOrganizationName(name)
     application.setApplicationDisplayName("VRAMScope")
-    application.setDesktopFileName(name)
+    application.setDesktopFileName(DESKTOP_ID)
     return application
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -140,7 +141,7 @@ def test_cancel_ends_a_long_request_and_the_session_goes_on(ready: EngineClient,
 
 
 def test_a_command_that_cannot_start_is_a_death(qtbot: QtBot) -> None:
-    client = EngineClient(command=("-c", "import sys; sys.exit(3)"))
+    client = EngineClient(command=(sys.executable, "-c", "import sys; sys.exit(3)"))
     with qtbot.waitSignal(client.died, timeout=PATIENCE) as death:
         client.start()
     assert death.args[0].reason == "exit code 3"
@@ -149,14 +150,16 @@ def test_a_command_that_cannot_start_is_a_death(qtbot: QtBot) -> None:
 
 def test_garbage_on_its_stdout_is_a_death_that_says_so(qtbot: QtBot) -> None:
     program = "import sys; sys.stdout.buffer.write(b'\\xff' * 64); sys.stdout.flush(); sys.stdin.read()"
-    client = EngineClient(command=("-c", program))
+    client = EngineClient(command=(sys.executable, "-c", program))
     with qtbot.waitSignal(client.died, timeout=PATIENCE) as death:
         client.start()
     assert "cannot read" in death.args[0].reason
 
 
 def test_standard_error_is_logged(qtbot: QtBot) -> None:
-    client = EngineClient(command=("-c", "import sys; print('something odd', file=sys.stderr)"))
+    client = EngineClient(
+        command=(sys.executable, "-c", "import sys; print('something odd', file=sys.stderr)")
+    )
     with qtbot.waitSignal(client.logged, timeout=PATIENCE) as logged:
         client.start()
     assert "something odd" in logged.args[0]

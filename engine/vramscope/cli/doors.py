@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from vramscope.errors import InputError
+from vramscope.programs import command_of
 
 if TYPE_CHECKING:
     import argparse
@@ -19,13 +20,15 @@ def gui(arguments: argparse.Namespace) -> int:
     Raises:
         InputError: Qt is not installed.
     """
-    missing = [name for name in ("PySide6", "pyqtgraph") if find_spec(name) is None]
+    command = command_of("vramscope_app")
+    own = command[0] == sys.executable
+    missing = [name for name in ("PySide6", "pyqtgraph") if own and find_spec(name) is None]
     if missing:
         raise InputError(
             "the window", f"{' and '.join(missing)} is not installed", "pip install 'vramscope[gui]'"
         )
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "vramscope_app", *window_words(arguments)])
+    os.execv(command[0], [*command, *window_words(arguments)])
 
 
 def window_words(arguments: argparse.Namespace) -> list[str]:

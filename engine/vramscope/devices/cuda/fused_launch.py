@@ -154,7 +154,7 @@ def columns_tuning(fused: Fused, *, clusters: bool) -> ColumnsTuning:
     """
     size = 8 * fused.vector
     if clusters and fused.k >= VERY_DEEP and fused.n < 2 * size * ENOUGH_TILES:
-        return ColumnsTuning(8, 2, 2, 6 if fused.joined else 12)
+        return ColumnsTuning(8, 4, 2, 3 if fused.joined else 6)
     if fused.n >= 2 * size * MANY_BLOCKS:
         lanes = 16
     else:

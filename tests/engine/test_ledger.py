@@ -202,3 +202,22 @@ class LedgerMachine(RuleBasedStateMachine):
 
 TestLedgerMachine = LedgerMachine.TestCase
 TestLedgerMachine.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+
+
+def test_entering_a_phase_lasts_until_another_is_entered_and_blocks_return_to_it() -> None:
+    ledger = Ledger()
+    ledger.enter("loading")
+    ledger.take(WEIGHT, 10)
+    ledger.enter("decode")
+    lease = ledger.take(WEIGHT, 5)
+    with ledger.phase("growing"):
+        ledger.give_back(ledger.take(WEIGHT, 7))
+    ledger.enter("decode")
+    ledger.give_back(lease)
+    ledger.enter("replay")
+    assert ledger.phase_peaks == {"loading": 10, "decode": 15, "growing": 22, "replay": 10}
+    assert {name: item.total_bytes for name, item in ledger.phases.items()} == {
+        "loading": 10,
+        "decode": 5,
+        "growing": 7,
+    }

@@ -16,6 +16,7 @@ from vramscope.messages.model import OpenParams
 from vramscope.messages.planning import ExportParams, PlanParams, ScenarioInfo
 from vramscope.messages.running import CountParams, PrefillParams
 from vramscope.report import read
+from vramscope.report.arena import arena_tables
 from vramscope.report.entries import OUTSIDE, entries, layer_of, layers
 from vramscope.report.markdown import summary, table
 from vramscope.report.read import ReportFileError, is_report, read_report
@@ -51,7 +52,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, PlanDocument]
     engine = planned(ran=True, card="GeForce RTX 4090")
     path = tmp_path_factory.mktemp("reports") / "tiny.vramscope.json"
     export(engine, ExportParams(path=str(path)), Listener())
-    made = engine.document(headroom=True)
+    made = engine.document(headroom=True, arenas=True)
     engine.close()
     return path, made
 
@@ -81,9 +82,10 @@ def test_the_identity_is_that_of_the_graph_not_of_the_scenario(saved: tuple[Path
 
 def test_its_tables_are_those_of_the_plan(saved: tuple[Path, PlanDocument]) -> None:
     engine = planned(card="GeForce RTX 4090")
-    from_plan = [chunk for chunk in engine.node_tables() if chunk.table.startswith("nodes:")]
-    from_file = list(document_tables(read_report(saved[0]), from_plan[0].ticket))
-    assert from_file == from_plan
+    from_plan = list(engine.node_tables())
+    found, ticket = read_report(saved[0]), from_plan[0].ticket
+    assert [*document_tables(found, ticket), *arena_tables(found.arenas, ticket)] == from_plan
+    assert found.arenas["decode"]
 
 
 def delete(*keys: str) -> Callable[[Any], None]:
@@ -131,6 +133,9 @@ def many(content: Any) -> None:  # noqa: ANN401 - JSON
         (put(None, "nodes", "decode", 0, 0), "number that cannot be"),
         (put(7, "nodes", "decode", 0, 1), "no text"),
         (put("x" * (17 * 2**20), "model", "producer"), "all but its rows"),
+        (put(-1, "arenas", "decode", 0, 1), "block of an arena"),
+        (put(2**40, "arenas", "decode", 0, 4), "block of an arena"),
+        (put({}, "nodes"), "not those of its rows"),
         (put("x" * 70_000, "model", "producer"), "text of 70,000 characters"),
         (put("x" * 70_000, "nodes", "decode", 0, 1), "too long"),
     ],
@@ -174,7 +179,7 @@ def test_a_report_that_is_not_there_or_too_large(tmp_path: Path, monkeypatch: py
 def test_no_cut_or_changed_byte_gets_further_than_a_refusal(
     data: st.DataObject, saved: tuple[Path, PlanDocument], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    content = bytearray(msgspec.json.encode(msgspec.structs.replace(saved[1], nodes={}, weights=[])))
+    content = bytearray(msgspec.json.encode(msgspec.structs.replace(saved[1], weights=[])))
     place = data.draw(st.integers(0, len(content) - 1))
     content[place] = data.draw(st.integers(0, 255))
     cut = data.draw(st.integers(0, len(content)))

@@ -30,7 +30,7 @@ from vramscope.plan.types import (
     VerdictKind,
 )
 from vramscope.report import rows
-from vramscope.report.arena import arena_tables
+from vramscope.report.arena import arena_blocks, arena_tables
 from vramscope.report.document import FORMAT, VERSION, PlanDocument, document
 from vramscope.report.text import figure_text, range_text, rate_text
 from vramscope.report.write import write_report
@@ -257,7 +257,7 @@ def test_arena_tables_tell_every_block_and_none_where_an_axis_is_refused(tmp_pat
     graph = "g (float[1,8] x) => (float[1,8] y) { a = Relu(x) b = Exp(a) y = Add(a, b) }"
     planner = planner_of(tmp_path, graph)
     plan = planner.plan(Scenario())
-    (chunk,) = arena_tables(plan, planner.model, ticket=3)
+    (chunk,) = arena_tables(arena_blocks(plan, planner.model), ticket=3)
     assert (chunk.table, chunk.ticket, chunk.last) == ("arena:run", 3, True)
     found = table([chunk])
     assert found["value"] == ["a", "b"]
@@ -265,7 +265,7 @@ def test_arena_tables_tell_every_block_and_none_where_an_axis_is_refused(tmp_pat
     assert found["offset"] == [item.offset for item in blocks]
     assert list(zip(found["first"], found["last"], strict=True)) == [(0, 2), (1, 2)]
     assert found["size"] == [32, 32]
-    refused = list(arena_tables(made_plan(VerdictKind.REFUSED), made_model(tmp_path), ticket=3))
+    refused = list(arena_tables(arena_blocks(made_plan(VerdictKind.REFUSED), made_model(tmp_path)), ticket=3))
     assert [(item.table, item.rows, item.last) for item in refused] == [
         ("arena:prefill", 0, True),
         ("arena:decode", 0, True),

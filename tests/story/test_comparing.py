@@ -96,6 +96,7 @@ def test_a_saved_report_opens_read_only_and_is_compared_with_a_model(
     assert state.plan.total == saved.total
     assert state.live.measured == measured
     assert window.nodes.model.shown == 42
+    assert window.arena.arena is not None
     assert "(report)" in window.windowTitle()
     assert str(path) in window.overview.report.accessibleName()
     assert not window.scenario.isEnabled()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from vramscope.messages.columns import CHUNK_ROWS, Column, TableChunk, integer_column, text_column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from vramscope.graph.model import Model
     from vramscope.plan.arena import Placement
@@ -17,32 +17,45 @@ INSIDE = "(kept while a body runs)"
 """The name of a block that no value of the graph owns: what a control-flow node keeps for its bodies."""
 
 
-def arena_tables(plan: Plan, model: Model, ticket: int) -> Iterator[TableChunk]:
-    """Every phase as table ``arena:PHASE`` with columns value, offset, size, first and last, in chunks.
+Block = tuple[str, int, int, int, int]
+"""A block's value, offset, size, first and last step."""
 
-    A phase with a refused axis has no blocks: nobody knows where its values lie.
-    """
+
+def arena_blocks(plan: Plan, model: Model) -> dict[str, list[Block]]:
+    """Every phase's blocks; none in a phase with a refused axis: nobody knows where its values lie."""
     values = (plan.specialised or model).program.values
-    for phase in plan.phases:
-        blocks = () if phase.refusals else tuple(phase.arena.placements.values())
-        names = [values[item.value].name if item.value >= 0 else INSIDE for item in blocks]
-        for start in range(0, max(len(blocks), 1), CHUNK_ROWS):
-            part = blocks[start : start + CHUNK_ROWS]
+
+    def block(item: Placement) -> Block:
+        name = values[item.value].name if item.value >= 0 else INSIDE
+        return name, item.offset, item.size, item.first, item.last
+
+    return {
+        phase.phase.value: [] if phase.refusals else [block(item) for item in phase.arena.placements.values()]
+        for phase in plan.phases
+    }
+
+
+def arena_tables(blocks: Mapping[str, Sequence[Block]], ticket: int) -> Iterator[TableChunk]:
+    """Every phase as table ``arena:PHASE`` with columns value, offset, size, first and last, in chunks."""
+    for phase, rows in blocks.items():
+        for start in range(0, max(len(rows), 1), CHUNK_ROWS):
+            part = rows[start : start + CHUNK_ROWS]
             yield TableChunk(
-                table=f"arena:{phase.phase.value}",
+                table=f"arena:{phase}",
                 ticket=ticket,
                 start=start,
                 rows=len(part),
-                columns=_columns(part, names[start : start + CHUNK_ROWS]),
-                last=start + CHUNK_ROWS >= len(blocks),
+                columns=_columns(part),
+                last=start + CHUNK_ROWS >= len(rows),
             )
 
 
-def _columns(blocks: Sequence[Placement], names: Sequence[str]) -> list[Column]:
+def _columns(rows: Sequence[Block]) -> list[Column]:
+    numbers = ("offset", "size", "first", "last")
     return [
-        text_column("value", names),
-        integer_column("offset", (item.offset for item in blocks)),
-        integer_column("size", (item.size for item in blocks)),
-        integer_column("first", (item.first for item in blocks)),
-        integer_column("last", (item.last for item in blocks)),
+        text_column("value", (row[0] for row in rows)),
+        *(
+            integer_column(name, (int(row[place]) for row in rows))
+            for place, name in enumerate(numbers, start=1)
+        ),
     ]

@@ -13,6 +13,7 @@ import msgspec
 from vramscope.messages.model import ModelInfo
 from vramscope.messages.planning import BytesFigure, HeadroomInfo, PlanInfo
 from vramscope.messages.reporting import RunRecord
+from vramscope.report.arena import Block
 from vramscope.report.rows import COLUMNS, node_cells
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     """A digest of the graph's nodes and of its weights' names, types and shapes, not of their bytes."""
     run: RunRecord | None = None
     """What was measured, where the model had run."""
+    arenas: dict[str, list[Block]] = {}
+    """By phase where each value lies in the arena: name, offset, size, first and last step."""
 
 
 def document(
@@ -85,6 +88,7 @@ def document(
     plan: Plan,
     headroom: Sequence[HeadroomInfo] = (),
     run: RunRecord | None = None,
+    arenas: dict[str, list[Block]] | None = None,
 ) -> PlanDocument:
     """The document of one plan; unknown bytes of a node are null."""
     return PlanDocument(
@@ -105,6 +109,7 @@ def document(
         headroom=list(headroom),
         identity=_identity(plan),
         run=run,
+        arenas=arenas or {},
     )
 
 

@@ -14,6 +14,8 @@ from vramscope.report.entries import NUMBERS, TEXTS
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from vramscope.report.arena import Block
+
 ENDING = ".vramscope.json"
 """Of a saved report."""
 
@@ -28,6 +30,7 @@ LARGEST_NUMBER = 2**63 - 1
 LONGEST_TEXT = 2**16
 """Characters: a longer name or sentence would stall whoever shows it."""
 
+LAST_STEP = 2**31
 MOST_COLUMNS = 64
 MOST_PHASES = 8
 MOST = {"components": 64, "suggestions": 200, "problems": 20_000, "axes": 20_000, "phases": MOST_PHASES}
@@ -108,7 +111,16 @@ def _wrong(found: PlanDocument) -> str:
         return f"a number or a text that cannot be: {error}"
     if size > LARGEST_HEAD:
         return f"all but its rows takes {size:,} bytes, more than {LARGEST_HEAD:,}"
-    return _wrong_text(msgspec.to_builtins(head)) or _wrong_rows(found)
+    return _wrong_text(msgspec.to_builtins(head)) or _wrong_phases(found) or _wrong_rows(found)
+
+
+def _wrong_phases(found: PlanDocument) -> str:
+    """Whether phases, rows and arenas tell of the same, and every block lies where one can."""
+    phases = {item.name for item in found.plan.phases}
+    if set(found.nodes) != phases or not set(found.arenas) <= phases:
+        return "its phases are not those of its rows"
+    blocks = (block for rows in found.arenas.values() for block in rows)
+    return "" if all(map(_possible_block, blocks)) else "a block of an arena lies where none can"
 
 
 def _wrong_text(part: object) -> str:
@@ -146,6 +158,12 @@ def _wrong_row(row: tuple[int | str | None, ...], columns: list[str]) -> str:
     if not all(_possible(cells[name]) for name in NUMBERS) or cells["step"] is None:
         return "has a number that cannot be"
     return ""
+
+
+def _possible_block(block: Block) -> bool:
+    name, offset, size, first, last = block
+    placed = min(offset, size) >= 0 and offset + size <= LARGEST_NUMBER
+    return placed and 0 <= first <= last <= LAST_STEP and len(name) <= LONGEST_TEXT
 
 
 def _possible(cell: int | str | None) -> bool:

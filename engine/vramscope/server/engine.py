@@ -183,16 +183,17 @@ class Engine:
 
     def node_tables(self) -> Iterator[TableChunk]:
         """The node rows of what is shown, and the blocks of the newest plan's arenas."""
-        from vramscope.report.arena import arena_tables
+        from vramscope.report.arena import arena_blocks, arena_tables
         from vramscope.report.rows import node_tables
         from vramscope.report.tables import document_tables
 
         if self.shelf.report is not None:
             yield from document_tables(self.shelf.report, self._tickets)
+            yield from arena_tables(self.shelf.report.arenas, self._tickets)
             return
         ticket = self._plan_info.ticket if self._plan_info else 0
         yield from node_tables(self.plan_made, ticket)
-        yield from arena_tables(self.plan_made, self.model, ticket)
+        yield from arena_tables(arena_blocks(self.plan_made, self.model), ticket)
 
     def _plan_for(self, scenario: Scenario, device: str) -> Plan:
         """The newest plan, or one of its own where that is not for this scenario and the device's kernels."""
@@ -348,12 +349,13 @@ class Engine:
         """Everything live about the generation; all zero before there is one."""
         return EMPTY_SNAPSHOT if self._generation is None else self._generation.snapshot()
 
-    def document(self, *, headroom: bool = False) -> PlanDocument:
+    def document(self, *, headroom: bool = False, arenas: bool = False) -> PlanDocument:
         """What is shown: the report that was read, or the newest plan with its run.
 
         Raises:
             InputError: nothing was planned yet.
         """
+        from vramscope.report.arena import arena_blocks
         from vramscope.report.document import document
         from vramscope.server.reporting import run_record
 
@@ -365,7 +367,8 @@ class Engine:
         room = self.headroom() if headroom else []
         run, of = self._generation, self._generation_of
         record = None if run is None or of is None else run_record(run, of[2])
-        return document(self._info, self._plan_info, plan, room, record)
+        blocks = arena_blocks(plan, self.model) if arenas else {}
+        return document(self._info, self._plan_info, plan, room, record, blocks)
 
     def show_report(self, found: PlanDocument) -> int:
         """Puts a saved report in the place of the open model; returns the ticket of its rows."""

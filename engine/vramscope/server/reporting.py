@@ -102,7 +102,7 @@ def export(engine: Engine, params: ExportParams, _listener: Listener) -> Empty:
     """Writes what is shown as a report."""
     from vramscope.report.write import write_report
 
-    write_report(Path(params.path).expanduser(), params.format, engine.document(headroom=True))
+    write_report(Path(params.path).expanduser(), params.format, engine.document(headroom=True, arenas=True))
     return Empty()
 
 

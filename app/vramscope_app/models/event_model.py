@@ -11,7 +11,7 @@ from vramscope_app.models.rows_model import Index, cell_data, heading_data
 from vramscope_app.rows.cells import Cell, Heading, bytes_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from vramscope.messages.live import EventInfo
     from vramscope_app.look import Look
@@ -44,19 +44,21 @@ def _sequence(event: EventInfo) -> int:
     return event.sequence
 
 
+_CELLS: tuple[Callable[[EventInfo], Cell], ...] = (
+    lambda event: Cell(f"{event.sequence:,}", right=True),
+    lambda event: Cell(f"{event.seconds:.3f}", right=True),
+    lambda event: Cell(event.kind, tone=_TONES.get(event.kind, "muted")),
+    lambda event: Cell("" if event.step < 0 else f"{event.step:,}", right=True),
+    lambda event: Cell(event.component),
+    lambda event: bytes_cell(event.bytes) if event.bytes else Cell(""),
+    lambda event: Cell(event.subject, event.subject),
+    lambda event: Cell(event.text, event.text),
+)
+
+
 def event_cell(event: EventInfo, column: int) -> Cell:
     """One cell of an event."""
-    cells = {
-        0: lambda: Cell(f"{event.sequence:,}", right=True),
-        1: lambda: Cell(f"{event.seconds:.3f}", right=True),
-        2: lambda: Cell(event.kind, tone=_TONES.get(event.kind, "muted")),
-        3: lambda: Cell("" if event.step < 0 else f"{event.step:,}", right=True),
-        4: lambda: Cell(event.component),
-        5: lambda: bytes_cell(event.bytes) if event.bytes else Cell(""),
-        6: lambda: Cell(event.subject, event.subject),
-        7: lambda: Cell(event.text, event.text),
-    }
-    return cells[column]()
+    return _CELLS[column](event)
 
 
 class EventModel(QAbstractTableModel):
@@ -68,6 +70,7 @@ class EventModel(QAbstractTableModel):
         self._all: list[EventInfo] = []
         self._shown: list[EventInfo] = []
         self._kind = ""
+        self._last: tuple[EventInfo | None, int, Cell] = (None, -1, Cell(""))
         self.dropped = 0
         """Events that the engine's full buffer lost."""
 
@@ -126,7 +129,10 @@ class EventModel(QAbstractTableModel):
         """One cell in one role."""
         if not index.isValid():
             return None
-        return cell_data(event_cell(self._shown[index.row()], index.column()), role, self._look)
+        event, column = self._shown[index.row()], index.column()
+        if self._last[0] is not event or self._last[1] != column:  # a view asks seven roles of each cell
+            self._last = (event, column, event_cell(event, column))
+        return cell_data(self._last[2], role, self._look)
 
     def headerData(  # noqa: N802 - Qt's name
         self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole

@@ -33,7 +33,7 @@ KINDS = (
 
 FLOOD = 100
 """More new events than this in one picture are more than anybody reads: the next one waits."""
-REST_MILLISECONDS = 120
+REST_MILLISECONDS = 400
 
 
 class EventPanel(QWidget):

@@ -51,7 +51,7 @@ class LivePanel(QWidget):
         self.follow, self.pause, self.whole = QToolButton(), QToolButton(), QToolButton()
         self.chart = QComboBox()
         self._values: dict[str, QLabel] = {}
-        self.bytes_plot = StripChart("Bytes held", curves=1, named=True, filled=True)
+        self.bytes_plot = StripChart("Bytes held", curves=1, named=True)
         self.count_plot = StripChart("Allocations made", curves=2, named=False)
         self._build()
         self.set_look(look)

@@ -147,7 +147,7 @@ class StripChart(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph carries no t
     moved = Signal()
     """The user moved or zoomed the picture."""
 
-    def __init__(self, name: str, *, curves: int, named: bool, filled: bool = False) -> None:
+    def __init__(self, name: str, *, curves: int, named: bool) -> None:
         super().__init__()
         self.setAccessibleName(name)
         item = self.getPlotItem()
@@ -165,8 +165,6 @@ class StripChart(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph carries no t
         self.box.sigRangeChangedManually.connect(self._was_moved)
         self.backdrop = Backdrop(named=named)
         self.addItem(self.backdrop, ignoreBounds=True)
-        # a pen would close the sides of what is filled
-        self.fill = self.plot([], [], stepMode="right", pen=None) if filled else None
         self.curves = [self.plot([], [], stepMode="right") for _ in range(curves)]
         self.limit = pg.InfiniteLine(angle=0)
         self.addItem(self.limit, ignoreBounds=True)
@@ -192,11 +190,6 @@ class StripChart(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph carries no t
         self.backdrop.set_look(look)
         for curve, colour in zip(self.curves, colours, strict=False):
             curve.setPen(pg.mkPen(QColor(colour), width=1))
-        if self.fill is not None:
-            faint = QColor(colours[0])
-            faint.setAlpha(38)
-            self.fill.setFillLevel(0)
-            self.fill.setFillBrush(faint)
 
     def set_axis(self, title: str, kind: str, colour: str) -> None:
         """What the left axis is called, and whether it counts bytes, things, numbers or orders of them."""
@@ -227,8 +220,6 @@ class StripChart(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph carries no t
             item.setData(x, y, connect="finite")
         for item in self.curves[len(shown) :]:
             item.setData([], [])
-        if self.fill is not None and shown:
-            self.fill.setData(*shown[0], connect="finite")
         lowest, highest = ends(*(y for _, y in shown))
         if self._log:
             self._set_decades(lowest, highest)

@@ -216,9 +216,11 @@ def shares(made: int, steps: int, last: int) -> list[int]:
 
 def visible(begun: float, newest: float, span: float | None) -> tuple[float, float]:
     """What a chart that follows shows: the newest ``span``, or everything with room that grows in steps."""
-    if span is None:
-        return begun, begun + roomy(newest - begun)
-    return newest - span, newest
+    if span is not None:
+        return newest - span, newest
+    grain = 2.0 ** math.ceil(math.log2(max(newest - begun, 0.01) / 64))
+    low = math.floor(begun / grain) * grain  # what falls off the front of a full series moves no axis
+    return low, low + roomy(newest - low)
 
 
 def roomy(size: float) -> float:

@@ -72,12 +72,12 @@ def peaks(x: Floats, y: Floats, low: float, high: float, columns: int) -> tuple[
         columns: pixels across.
 
     Returns:
-        At most ``4 * columns + 4`` points in the same order; no peak is lost.
+        At most ``2 * columns + 4`` points in the same order; no peak is lost.
     """
     first = max(int(np.searchsorted(x, low)) - 1, 0)
     stop = min(int(np.searchsorted(x, high, "right")) + 1, len(x))
     x, y = x[first:stop], y[first:stop]
-    if len(x) <= 4 * columns:
+    if len(x) <= 2 * columns:
         return x, y
     starts = np.arange(0, len(x), -(-len(x) // columns))
     least, most = np.fmin.reduceat(y, starts), np.fmax.reduceat(y, starts)

@@ -18,7 +18,14 @@ from vramscope.devices.cuda.table import BUILDERS
 from vramscope.devices.ledger import Site
 from vramscope.errors import AllocationFailedError, OutOfBudgetError, RecordingError
 from vramscope.ops.cuda_kernels import CUDA_KERNELS
-from vramscope.ops.cuda_workspace import CUDA_WORKSPACE, DENSE_BYTES, dense_columns, partial_bytes, splits_of
+from vramscope.ops.cuda_workspace import (
+    CUDA_WORKSPACE,
+    DENSE_BYTES,
+    MATRIX_TILE,
+    dense_columns,
+    partial_bytes,
+    splits_of,
+)
 from vramscope.ops.table import TABLE
 from vramscope.plan.types import CUDA_RUNTIME, OWN_RUNTIME, Scenario
 
@@ -210,6 +217,8 @@ def test_workspace_arithmetic() -> None:
     assert partial_bytes(9, 16, 64) == 4 * 9 * 16 * 66
     assert dense_columns(100, 64, 2) == 100
     assert dense_columns(10**6, 4096, 2) == DENSE_BYTES // 8192
+    assert dense_columns(18944, 3584, 2) == DENSE_BYTES // (2 * 3584) // MATRIX_TILE * MATRIX_TILE
+    assert dense_columns(10**6, 10**7, 2) == 1
     assert numbers((1, -1, 2**63)) == b"\1" + b"\0" * 7 + b"\xff" * 8 + b"\0" * 7 + b"\x80"
 
 

@@ -21,6 +21,8 @@ FEW_ROWS = 8
 """Activation rows up to which a product is computed row by row from the packed weight."""
 DENSE_BYTES = 32 * 2**20
 """A packed weight is unpacked in tiles of at most this size for products with more rows."""
+MATRIX_TILE = 128
+"""Rows and columns of one block of the matrix units' kernel."""
 SPLIT_KEYS = 64
 """Keys that one block of a split attention takes at least."""
 MOST_SPLITS = 32
@@ -33,8 +35,9 @@ def aligned(size: int) -> int:
 
 
 def dense_columns(columns: int, depth: int, itemsize: int) -> int:
-    """Weight columns that are unpacked at once."""
-    return max(1, min(columns, DENSE_BYTES // max(depth * itemsize, 1)))
+    """Weight columns that are unpacked at once: all, or whole tiles of the matrix units' kernel."""
+    most = DENSE_BYTES // max(depth * itemsize, 1)
+    return max(1, columns if columns <= most else most // MATRIX_TILE * MATRIX_TILE or most)
 
 
 def splits_of(keys: int) -> int:

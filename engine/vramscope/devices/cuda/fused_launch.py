@@ -150,7 +150,7 @@ def packed_launch(fused: Fused, packed: Packed, tuning: PackedTuning) -> Launch:
 def columns_tuning(fused: Fused, *, clusters: bool) -> ColumnsTuning:
     """Tiles as wide, at most 128 bytes, as still give every second multiprocessor one.
 
-    A deep weight of few columns is shared by two blocks; one of very many columns has wider tiles.
+    A deep weight of few columns is shared by four blocks; one of very many columns has wider tiles.
     """
     size = 8 * fused.vector
     if clusters and fused.k >= VERY_DEEP and fused.n < 2 * size * ENOUGH_TILES:

@@ -14,7 +14,7 @@ from vramscope.devices.cuda.layout import flat_grid
 from vramscope.devices.cuda.strided import THREADS, merged, type_name
 from vramscope.devices.cuda.work import NoKernelError
 from vramscope.graph.dtypes import ElementType
-from vramscope.ops.cuda_workspace import FEW_ROWS, dense_columns
+from vramscope.ops.cuda_workspace import FEW_ROWS, MATRIX_TILE, dense_columns
 from vramscope.ops.kernels.nbits_form import nbits_form
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from vramscope.devices.cuda.array import DeviceArray
     from vramscope.devices.cuda.work import Builder, Work
 
-TENSOR_TILE = 128
-TENSOR_SHARED = 3 * 2 * TENSOR_TILE * 32 * 2
+TENSOR_SHARED = 3 * 2 * MATRIX_TILE * 32 * 2
 """Shared memory of the matrix-unit kernel: three slices of both operands."""
 TARGET_BLOCKS = 264
 """Twice the multiprocessors of a large card: fewer blocks leave some of it idle."""
@@ -116,7 +115,7 @@ def product_launch(
     sizes = (product.m, product.n, product.k, product.a[0], leading, product.row, *steps)
     form = struct.pack("<8q2d", *sizes, alpha, bias.beta if bias else 0.0)
     text = source("tensor", (("T", kind), ("HALF", str(int(kind == "f16"))), ("COLUMNS", str(int(columns)))))
-    grid = (blocks(product.m, TENSOR_TILE), blocks(product.n, TENSOR_TILE), 1)
+    grid = (blocks(product.m, MATRIX_TILE), blocks(product.n, MATRIX_TILE), 1)
     a, b, c = (pointer(item) for item in addresses)
     arguments = (form, a, b, pointer(bias.value if bias else None), c)
     return Launch(text, "tensor", grid, (256, 1, 1), arguments, TENSOR_SHARED)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from vramscope_app.commands import CommandAction
     from vramscope_app.comparing import Comparing
     from vramscope_app.controller import Controller
+    from vramscope_app.panels.graph import GraphPanel
     from vramscope_app.panels.nodes import NodePanel
     from vramscope_app.panels.palette import Palette
     from vramscope_app.panels.run import RunPanel
@@ -42,6 +43,7 @@ class CommandWindow(ExportCommands):
     comparing: Comparing
     actions_by_id: dict[str, CommandAction]
     docks: dict[str, QDockWidget]
+    graph: GraphPanel
     nodes: NodePanel
     palette_box: Palette
     run_panel: RunPanel
@@ -187,6 +189,12 @@ class CommandWindow(ExportCommands):
     def find_node(self) -> None:
         """Puts the cursor into the search."""
         self.nodes.focus_search()
+
+    def show_neighbours(self) -> None:
+        """Brings the chosen node's neighbourhood to the front, ready for the arrow keys."""
+        self.docks["graph"].show()
+        self.docks["graph"].raise_()
+        self.graph.view.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def about(self) -> None:
         """Says what this is."""

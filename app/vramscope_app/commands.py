@@ -137,6 +137,8 @@ COMMANDS = (
             "Find any command by a few letters"),
     Command("find", "&Find node", "&View", "find_node", "search", ("Ctrl+F",), always,
             "Search the node tree"),
+    Command("neighbours", "Node's nei&ghbours", "&View", "show_neighbours", "tree", ("Ctrl+G",), always,
+            "Draw who feeds the chosen node and who reads it"),
     Command("theme", "Light or &dark", "&View", "toggle_theme", "theme", ("Ctrl+T",), always,
             "Switch between the light and the dark theme", toolbar=True),
     Command("panels", "&Reset layout", "&View", "reset_layout", "panels", (), always,

@@ -38,6 +38,7 @@ ALWAYS = {
     "restart",
     "palette",
     "find",
+    "neighbours",
     "theme",
     "panels",
     "fullscreen",

@@ -90,6 +90,9 @@ def test_the_chosen_node_s_neighbours_are_asked_drawn_and_gone_to(
     assert len([item for item in graph.scene.items() if isinstance(item, BoxItem)]) == 6
     assert "6 nodes in decode, 3 more nodes left out" in graph.words.text()
     view = graph.view
+    window.activateWindow()
+    window.actions_by_id["neighbours"].trigger()
+    assert view.hasFocus()
     for _ in range(3):
         QTest.keyClick(view, Qt.Key.Key_Right)
     assert view.current == 5

@@ -181,7 +181,7 @@ SHOWS = {
     "dismiss",
     "shortcuts",
 }
-SHOWS |= {"about", "quit", "compare_run", "clear_baseline"}
+SHOWS |= {"about", "quit", "compare_run", "clear_baseline", "neighbours"}
 TAKES_OUT = {"save_picture", "save_table", "copy_table", "copy_summary"}
 SHOWS |= TAKES_OUT
 

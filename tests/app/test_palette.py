@@ -224,6 +224,7 @@ def test_every_command_runs_from_the_palette(
     after = (control.state, window.look.theme.name, window.windowState())
     done = {
         "find": window.nodes.search.hasFocus(),
+        "neighbours": window.graph.view.hasFocus(),
         "palette": window.palette_box.isVisible(),
         "panels": all(dock.isVisibleTo(window) for dock in window.docks.values()),
         "shortcuts": dialog is not None and dialog.isVisible(),

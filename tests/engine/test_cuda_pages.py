@@ -9,7 +9,7 @@ import pytest
 from cuda_twin import Twin
 
 from vramscope.devices.cuda.device import CudaDevice
-from vramscope.devices.cuda.pages import ALIGNMENT, NoRoomError, PagedMemory
+from vramscope.devices.cuda.pages import ALIGNMENT, NoRoomError, PagedMemory, memory_over
 from vramscope.devices.cuda.platform import Platform
 from vramscope.devices.ledger import Site
 from vramscope.errors import AllocationFailedError
@@ -121,6 +121,19 @@ def test_buffers_never_overlap_and_always_lie_on_pages(seed: int) -> None:
         assert covered == size
     memory.close()
     assert (mapped.used, mapped.reserved) == (0, 0)
+
+
+def test_without_addresses_every_buffer_is_the_runtimes(monkeypatch: pytest.MonkeyPatch) -> None:
+    mapped, twin = Mapped(), Twin()
+    assert isinstance(memory_over(mapped, twin), PagedMemory)
+    assert mapped.reserved == 0
+
+    def refuse(_size: int) -> int:
+        raise NoRoomError("cuMemAddressReserve answers 2: out of memory")
+
+    monkeypatch.setattr(mapped, "reserve", refuse)
+    memory = memory_over(mapped, twin)
+    assert memory.malloc(100) in twin.blocks
 
 
 def test_the_device_says_what_the_driver_said_and_goes_on() -> None:

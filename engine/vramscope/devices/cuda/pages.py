@@ -259,6 +259,16 @@ class DriverMapper:
 def driver_memory(library: ctypes.CDLL, index: int, runtime: Any) -> Memory:  # noqa: ANN401 - CuPy has no types
     """Memory by pages where the driver has them, else a ``cudaMalloc`` a buffer."""
     try:
-        return PagedMemory(DriverMapper(library, index))
+        mapper = DriverMapper(library, index)
     except (NoRoomError, AttributeError):
         return RuntimeMemory(runtime)
+    return memory_over(mapper, runtime)
+
+
+def memory_over(mapper: Mapper, runtime: Any) -> Memory:  # noqa: ANN401 - CuPy has no types
+    """Memory by pages where as many addresses can be had, else a ``cudaMalloc`` a buffer."""
+    try:
+        mapper.give_up(mapper.reserve(RESERVED), RESERVED)
+    except NoRoomError:
+        return RuntimeMemory(runtime)
+    return PagedMemory(mapper)

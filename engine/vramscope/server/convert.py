@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from vramscope.decode.tokenizer_files import has_chat_template
+from vramscope.errors import ScenarioError
 from vramscope.messages.model import ContractInfo, InputInfo, KvInfo, ModelInfo
 from vramscope.messages.planning import (
     AxisInfo,
@@ -266,3 +267,16 @@ def _problems(plan: Plan, problems: Sequence[str]) -> list[ProblemInfo]:
     notes = [text for text in plan.notes if text not in problems]
     found += [ProblemInfo(severity="note", text=text, remedy="", node="") for text in notes]
     return found
+
+
+def check_maxima(plan: Plan) -> None:
+    """Refuses a maximum of a symbol that the model lacks: a slip that would otherwise go unseen.
+
+    Raises:
+        ScenarioError: there is no such symbol.
+    """
+    symbols = [axis.symbol for axis in plan.axes]
+    for symbol in plan.scenario.maxima:
+        if symbol not in symbols:
+            known = f"It has: {', '.join(symbols)}" if symbols else "It has none at all"
+            raise ScenarioError(f"the maximum of {symbol}", "the model has no such symbol", known)

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from vramscope.errors import InputError, ModelFileError, ScenarioError, VramscopeError
+from vramscope.errors import InputError, ModelFileError, VramscopeError
 from vramscope.messages.live import EMPTY_SNAPSHOT
 from vramscope.messages.running import OutputInfo, RunModelInfo
 from vramscope.messages.slots import SlotsInfo
@@ -135,13 +135,13 @@ class Engine:
 
     def _make_plan(self, scenario: Scenario, *, brief: bool) -> PlanInfo:
         from vramscope.plan.suggest import suggestions
-        from vramscope.server.convert import plan_info
+        from vramscope.server.convert import check_maxima, plan_info
 
         planner = self._open_planner()
         started = perf_counter()
         plan = planner.plan(scenario)
         milliseconds = (perf_counter() - started) * 1000
-        _check_maxima(plan)
+        check_maxima(plan)
         ticket = self._tickets + 1
         found = None if brief else suggestions(planner, plan)
         info = plan_info(
@@ -385,15 +385,6 @@ class Engine:
     def close(self) -> None:
         """Gives back what the generation holds."""
         self._release()
-
-
-def _check_maxima(plan: Plan) -> None:
-    """A maximum of a symbol that the model lacks is a slip that would otherwise go unseen."""
-    symbols = [axis.symbol for axis in plan.axes]
-    for symbol in plan.scenario.maxima:
-        if symbol not in symbols:
-            known = f"It has: {', '.join(symbols)}" if symbols else "It has none at all"
-            raise ScenarioError(f"the maximum of {symbol}", "the model has no such symbol", known)
 
 
 def _positive(count: int) -> int:

@@ -19,11 +19,11 @@ from vramscope_app.dialogs import (
 )
 from vramscope_app.export_commands import ExportCommands
 from vramscope_app.look import Look
-from vramscope_app.menus import fill_recent
+from vramscope_app.menus import fill_recent, path_of_drop
 from vramscope_app.theme import DARK, LIGHT
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QAction
+    from PySide6.QtGui import QAction, QDragEnterEvent, QDropEvent
     from PySide6.QtWidgets import QDockWidget, QMenu
 
     from vramscope_app.commands import CommandAction
@@ -76,6 +76,18 @@ class CommandWindow(ExportCommands):
 
     def _open_sample(self, action: QAction) -> None:
         self.controller.open(OpenParams(sample=str(action.data())))
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802 - Qt's name
+        """Takes one .onnx file, report or folder."""
+        if path_of_drop(event.mimeData()):
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802 - Qt's name
+        """Opens what was dropped."""
+        path = path_of_drop(event.mimeData())
+        if path:
+            event.acceptProposedAction()
+            self._open_path(path)
 
     def export_report(self) -> None:
         """Asks where to write the plan."""

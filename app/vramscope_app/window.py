@@ -12,7 +12,7 @@ from vramscope_app.command_window import CommandWindow
 from vramscope_app.commands import make_actions, update_actions
 from vramscope_app.comparing import Comparing
 from vramscope_app.exporting import Exporter
-from vramscope_app.menus import build_menus, build_toolbar, fill_recent, fill_samples, path_of_drop
+from vramscope_app.menus import build_menus, build_toolbar, fill_recent, fill_samples
 from vramscope_app.panels.arena import ArenaPanel
 from vramscope_app.panels.axes import AxesPanel
 from vramscope_app.panels.busy import BusyIndicator
@@ -45,7 +45,7 @@ from vramscope_app.state import AppState
 from vramscope_app.theme import apply_theme
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent
+    from PySide6.QtGui import QCloseEvent
 
     from vramscope.messages.live import Events, SnapshotInfo
     from vramscope_app.controller import Controller
@@ -373,18 +373,6 @@ class MainWindow(CommandWindow):
             panel.set_look(look)
 
     # Qt
-
-    def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802 - Qt's name
-        """Takes one .onnx file, report or folder."""
-        if path_of_drop(event.mimeData()):
-            event.acceptProposedAction()
-
-    def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802 - Qt's name
-        """Opens what was dropped."""
-        path = path_of_drop(event.mimeData())
-        if path:
-            event.acceptProposedAction()
-            self._open_path(path)
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802 - Qt's name
         """Keeps the layout and ends the engine."""

@@ -139,9 +139,12 @@ def test_what_nobody_measures_is_unknown(messages: ModuleType) -> None:
     told = {row.key: [cell.text for cell in row.cells[1:3]] for row in level_rows(now)}
     assert told["claimed: weights"] == ["64 B", "–"]
     assert told["left to claim"] == ["unknown", "–"]
-    assert told["pool and driver, outside the plan"] == ["unknown", "–"]
+    assert told["card, used by everybody"] == told["pool, driver, others"] == ["unknown", "–"]
     assert told["peak in prefill"] == ["–", "128 B"]
     assert level_rows(msgspec.structs.replace(now, sequence=0)) == []
+    full = msgspec.structs.replace(now, card_used=now.allocated_bytes + 2**20, card_total=2**34)
+    beside = next(row for row in level_rows(full) if row.key == "pool, driver, others")
+    assert beside.cells[1].text == "1.00 MiB"
 
 
 def feed(script: Script, messages: ModuleType, first: int, count: int) -> None:

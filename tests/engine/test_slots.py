@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 import pytest
 from engine_process import EngineProcess, engine_process, greet
 
+from vramscope.devices.card import CardMemory, card_memory
+from vramscope.devices.host import HostDevice
 from vramscope.devices.ledger import Ledger, Site
 from vramscope.devices.site_history import KEPT, SiteFate
 from vramscope.errors import OutOfBudgetError
@@ -22,6 +24,8 @@ from vramscope.server.live import segment_infos
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from vramscope.devices.base import Device
 
 SLOT, OTHER = Site("workspace", "step-scoped"), Site("weights", "w")
 
@@ -78,6 +82,16 @@ def test_many_weights_push_no_slot_out() -> None:
     assert OTHER not in ledger.history.reuses("weights")
 
 
+class Carded:
+    def card_memory(self) -> tuple[int, int]:
+        return 300, 1000
+
+
+def test_a_card_tells_how_full_it_is_and_a_host_does_not() -> None:
+    assert card_memory(cast("Device", Carded())) == CardMemory(700, 1000)
+    assert card_memory(HostDevice()) is None
+
+
 def decline(step: int, seam: SeamReason) -> Decline:
     return Decline(step, f"n{step}", "Op", "ai.onnx", "why", seam)
 
@@ -120,6 +134,7 @@ def test_what_a_capture_needs_what_it_baked_in_and_what_ended_it(engine: EngineP
     assert "past_key_values.0.key" in [row.binding for row in primary.signature]
     kinds = {(item.component, item.kind) for item in ready.memory}
     assert ("activations", "reserve") in kinds
+    assert ("workspace", "reuse") in kinds
     engine.call("replay", count=30)
     after = slots(engine)
     (lost, *_) = after.graphs[0].lost

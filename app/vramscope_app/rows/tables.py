@@ -69,11 +69,13 @@ def level_rows(now: SnapshotInfo) -> list[Row]:
     if not now.sequence:
         return []
     left = "Bytes that the governor could still grant to anybody"
-    beyond = "What drivers and other processes hold; nothing here measures it, so it is not 0"
+    beyond = "What pools, drivers and other processes hold beside these allocations"
+    beside = None if now.card_used is None else now.card_used - now.allocated_bytes
     return [
         *(_level(f"claimed: {item.purpose}", "Granted by the governor", item.bytes) for item in now.leases),
         _level("left to claim", left, now.left),
-        _level("pool and driver, outside the plan", beyond, None),
+        _level("card, used by everybody", "As its driver says", now.card_used),
+        _level("pool, driver, others", beyond, beside),
         *(_level(f"peak in {item.phase}", "The most at once", None, item.bytes) for item in now.phase_peaks),
     ]
 

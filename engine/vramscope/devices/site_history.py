@@ -22,7 +22,7 @@ class SiteFate(Enum):
     RESERVE = "reserve"
     """Taken for the first time."""
     REUSE = "reuse"
-    """Given back and taken again in the same size; only counted."""
+    """Held and large enough, or given back and taken again in the same size; only counted."""
     REPLACE = "replace"
     """Taken again in another size."""
     RELEASE = "release"
@@ -56,12 +56,16 @@ class SiteHistory:
         """A lease was granted."""
         before = self._last.get(site)
         if before == size and site in self._released:
-            self._reuses[site] = self._reuses.get(site, 0) + 1
+            self.reused(site)
             self._changes[site.component].pop(self._released.pop(site), None)
             return
         self._released.pop(site, None)
         self._note(SiteFate.RESERVE if before is None else SiteFate.REPLACE, site, size, phase)
         self._last[site] = size
+
+    def reused(self, site: Site) -> None:
+        """What the site holds serves again."""
+        self._reuses[site] = self._reuses.get(site, 0) + 1
 
     def given(self, site: Site, size: int, phase: str) -> None:
         """A lease was given back."""
@@ -87,5 +91,5 @@ class SiteHistory:
         return tuple(self._changes.get(component, {}).values())
 
     def reuses(self, component: str) -> dict[Site, int]:
-        """How often each site of a component was given back and taken again in the same size."""
+        """How often what each site of a component held served again."""
         return {site: count for site, count in self._reuses.items() if site.component == component}

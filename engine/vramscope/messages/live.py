@@ -160,6 +160,9 @@ class SnapshotInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What the memory governor has granted this session."""
     left: int | None = None
     """Bytes that the governor could still grant to anybody; None where no limit is known."""
+    card_used: int | None = None
+    """Bytes of the card in use by anybody; None where nothing tells."""
+    card_total: int | None = None
     phase_peaks: list[PhasePeak] = []
     streaming: StreamingInfo | None = None
     """Where a weight budget streams weights."""

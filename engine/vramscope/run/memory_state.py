@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vramscope.devices.card import CardMemory, card_memory
 from vramscope.devices.governor_types import Tier
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class MemoryState:
         peaks: the most that was out at once while a phase was on, by phase.
         streaming: of weights that a budget does not hold; None where all are resident.
         quarantined: of closed bindings whose graph could not be retired.
+        card: how full the card is, whoever fills it; None where nothing tells.
     """
 
     leases: Mapping[str, int]
@@ -40,6 +42,7 @@ class MemoryState:
     peaks: Mapping[str, int]
     streaming: Streaming | None = None
     quarantined: int = 0
+    card: CardMemory | None = None
 
 
 def memory_state(memory: SessionMemory) -> MemoryState:
@@ -48,4 +51,5 @@ def memory_state(memory: SessionMemory) -> MemoryState:
     streaming = None if pager is None else Streaming(pager.plan, pager.counts)
     left = leases.governor.available(Tier.DEVICE)
     peaks = memory.device.ledger.phase_peaks
-    return MemoryState(leases.sizes, left, peaks, streaming, memory.quarantine.size)
+    card = card_memory(memory.device)
+    return MemoryState(leases.sizes, left, peaks, streaming, memory.quarantine.size, card)

@@ -37,7 +37,10 @@ def reserve_slot(memory: SessionMemory, lifetime: Lifetime, need: WorkspacePlan)
     """
     size, alignment = need.bytes[lifetime], need.alignment[lifetime]
     held = memory.workspace.get(lifetime)
-    if size == 0 or _holds(memory, lifetime, size, alignment):
+    if size == 0:
+        return False
+    if held is not None and _holds(memory, lifetime, size, alignment):
+        memory.device.ledger.history.reused(held.lease.site)
         return False
     if held is not None:
         size, alignment = max(size, held.size), max(alignment, memory.alignments[lifetime])

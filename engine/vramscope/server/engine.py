@@ -246,7 +246,7 @@ class Engine:
         held, wanted = self._generation, (plan.scenario, sampling, device, watch)
         if held is not None and self._generation_of == wanted:
             return held
-        self._release()
+        self.close()
         target, governor = self._device(device, plan.scenario)
         try:
             generation = Generation(
@@ -377,14 +377,11 @@ class Engine:
         self.shelf.report, self._tickets = found, self._tickets + 1
         return self._tickets
 
-    def _release(self) -> None:
+    def close(self) -> None:
+        """Gives back what the generation holds."""
         if self._generation is not None:
             self._generation.close()
             self._generation = None
-
-    def close(self) -> None:
-        """Gives back what the generation holds."""
-        self._release()
 
 
 def _positive(count: int) -> int:

@@ -91,6 +91,8 @@ def snapshot_info(
         measured=[_measured(name, item) for name, item in held.items()],
         leases=[LeaseInfo(purpose=name, bytes=size) for name, size in snapshot.memory.leases.items()],
         left=snapshot.memory.left,
+        card_used=None if snapshot.memory.card is None else snapshot.memory.card.used,
+        card_total=None if snapshot.memory.card is None else snapshot.memory.card.total,
         phase_peaks=[PhasePeak(phase=name, bytes=size) for name, size in snapshot.memory.peaks.items()],
         streaming=streaming_info(snapshot.memory.streaming),
         experts=[_expert_traffic(phase, item) for phase, item in traffic.items()],

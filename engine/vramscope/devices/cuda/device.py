@@ -101,6 +101,10 @@ class CudaDevice:
         """Plans count the scratch of the CUDA kernels."""
         return "cuda"
 
+    def card_memory(self) -> tuple[int, int]:
+        """Bytes of the card: free, and in all."""
+        return cast("tuple[int, int]", self._runtime.memGetInfo())
+
     def allocate(self, site: Site, size: int) -> Buffer:
         """A new buffer of exactly ``size`` bytes; its contents are undefined.
 

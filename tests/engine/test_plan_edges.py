@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from small_models import opened
+from small_models import opened, session_of
 
+from vramscope.api import make_plan
+from vramscope.devices.host import HostDevice
 from vramscope.graph.expr import Apply, Interval, Operator, Symbol
 from vramscope.graph.model import Minted
 from vramscope.plan.arena import Owner, plan_arena
@@ -12,7 +14,7 @@ from vramscope.plan.extents import branch_notes
 from vramscope.plan.phase import live_bytes
 from vramscope.plan.sizes import symbol_ranges
 from vramscope.plan.symbols import PhaseBindings
-from vramscope.plan.types import Phase
+from vramscope.plan.types import ComponentName, Figure, Phase, Scenario
 
 
 def test_a_value_of_one_step_is_alive_in_it() -> None:
@@ -33,3 +35,14 @@ def test_a_loop_is_no_branch_to_tell_of() -> None:
     { y = Loop (trips, go, x) <body = b (int64 i, bool c, float[2] h) => (bool d, float[2] o)
       { d = Identity(c) o = Relu(h) }> }"""
     assert list(branch_notes(opened(text).program)) == []
+
+
+def test_a_constant_steps_result_counts_as_a_weight_and_what_it_was_made_of_does_not() -> None:
+    text = """g (float[2,4] x) => (float[2,4] y) <float[4] a = {1, 2, 3, 4}, float[1] b = {2}>
+    { c = Mul(a, b) y = Add(x, c) }"""
+    model = opened(text)
+    weights = make_plan(model, Scenario()).components[0]
+    assert (weights.name, weights.figure) == (ComponentName.WEIGHTS, Figure.exact(16))
+    device = HostDevice()
+    session_of(model, device=device)
+    assert device.ledger.component(ComponentName.WEIGHTS.value).current_bytes == 16

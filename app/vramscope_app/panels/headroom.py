@@ -165,7 +165,7 @@ class HeadroomPanel(QWidget):
         self.plot.plot(made.contexts, totals, pen=pen, connect="finite")
         inside = np.flatnonzero(totals <= made.top * 0.82)
         if len(inside):
-            place = int(inside[max(len(inside) - 1 - before, 0)])
+            place = int(inside[max(len(inside) - 1 - before, len(inside) // 2)])
             self._label(
                 f"batch {batch}", float(made.contexts[place]), float(totals[place]), (1.0, 1.0), theme.text
             )

@@ -82,9 +82,12 @@ class Comparing(QObject):
             self._timer.start()
 
     def _wish(self) -> tuple[int, int, int]:
-        """What a comparison would be of: the plan, the baseline, the snapshot; nothing when there is none."""
+        """What a comparison would be of: the plan, the baseline, the snapshot; nothing when there is none.
+
+        A plan on the way of a dragged slider is passed over: the next one is there before it is compared.
+        """
         state, compared = self._control.state, self.state
-        if state.plan is None or not (compared.run or compared.baseline is not None):
+        if state.plan is None or state.plan.brief or not (compared.run or compared.baseline is not None):
             return NOTHING
         if compared.run and not state.live.measured:
             return NOTHING

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 from PySide6.QtTest import QAbstractItemModelTester
 
 from vramscope.messages.columns import TableChunk, integer_column, text_column
-from vramscope.messages.planning import BytesFigure
+from vramscope.messages.planning import BytesFigure, PlanParams
 from vramscope.messages.reporting import (
     BaselineParams,
     CompareInfo,
@@ -23,7 +24,6 @@ from vramscope_app.rows.report import is_report
 if TYPE_CHECKING:
     from types import ModuleType
 
-    import msgspec
     import pytest
     from pytestqt.qtbot import QtBot
     from tests.app.conftest import Script
@@ -162,7 +162,11 @@ def test_a_baseline_is_compared_with_every_newer_plan_while_somebody_looks(
     assert tester.model() is window.compare.table.model
     script.plan(ticket=2)
     qtbot.waitUntil(lambda: [name for name, _ in sent[asked:]].count("compare") == 1)
-    script.plan(ticket=3)
+    moving = msgspec.structs.replace(messages.plan(ticket=3), brief=True)
+    script.answer("plan", PlanParams(scenario=moving.scenario), moving)
+    qtbot.wait(150)
+    assert [name for name, _ in sent[asked:]].count("compare") == 1
+    script.plan(ticket=4)
     window.docks["headroom"].raise_()
     qtbot.wait(150)
     assert [name for name, _ in sent[asked:]].count("compare") <= 2

@@ -110,7 +110,7 @@ class ComparePanel(QWidget):
         layout.addLayout(bar)
         layout.addWidget(self.table, 1)
         layout.addStretch(0)
-        self.table.view.setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        self.table.view.setTextElideMode(Qt.TextElideMode.ElideLeft)
         header = self.table.view.horizontalHeader()
         header.setStretchLastSection(False)
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)

@@ -52,6 +52,7 @@ KEPT = (
     "1x-light-planned-inspector", "1x-light-captured-capture", "1x-dark-captured-counters",
     "1x-dark-segmented-capture", "1x-light-invalidated-signature", "1x-dark-invalidated-events",
     "1x-light-verified-capture", "1x-light-refused-problems", "1x-dark-refused-axes", "1x-light-dead-log",
+    "1x-light-compared-compare",
     "1x-light-8b-headroom", "1x-dark-8b-arena", "2x-light-captured-capture", "2x-dark-8b-headroom",
 )  # fmt: skip
 """Pictures that are kept in the repository: one of every panel and of every state."""
@@ -201,6 +202,24 @@ def refused(studio: Studio) -> None:
     studio.shoot("short", "headroom", "problems")
 
 
+def compared(studio: Studio) -> None:
+    """A plan beside a wider one, and a saved report with its run."""
+    studio.open(OpenParams(sample="tiny-llama"))
+    window = studio.journey.window
+    studio.do("keep_baseline")
+    studio.plan_with(batch=4, card="GeForce RTX 4060")
+    studio.show("compare")
+    studio.journey.wait("the comparison", lambda _state: window.comparing.state.found is not None)
+    studio.shoot("compared", "compare")
+    studio.do("prefill")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "tiny-llama.vramscope.json"
+        window.controller.export(str(path))
+        studio.journey.wait("saving", studio.at_rest)
+        studio.open(OpenParams(path=str(path)))
+    studio.shoot("report", "arena")
+
+
 def dead(studio: Studio) -> None:
     """The engine's process was killed under a run."""
     studio.open(OpenParams(sample="tiny-llama"))
@@ -236,7 +255,8 @@ def large(studio: Studio, shape: Path, folder: Path) -> None:
 def scenes(shape: Path | None, folder: Path) -> dict[str, Callable[[Studio], None]]:
     """What is driven, by name."""
     found: dict[str, Callable[[Studio], None]] = {
-        "empty": empty, "small": small, "segmented": segmented, "refused": refused, "dead": dead,
+        "empty": empty, "small": small, "segmented": segmented, "refused": refused, "compared": compared,
+        "dead": dead,
     }  # fmt: skip
     if shape is not None:
         found["8b"] = lambda studio: large(studio, shape, folder)
@@ -268,7 +288,9 @@ def drive(names: list[str], scale: int, out: Path, shape: Path | None) -> None:
 def main() -> int:
     """Reads the arguments; a process for each scale, since Qt takes it once."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("scene", nargs="*", help="empty, small, segmented, refused, dead or 8b; else all")
+    parser.add_argument(
+        "scene", nargs="*", help="empty, small, segmented, refused, compared, dead or 8b; else all"
+    )
     parser.add_argument("--scale", type=int, choices=tuple(SIZES), help="only this one")
     parser.add_argument("--shape", type=Path, help="the folder of an 8B model's graph")
     parser.add_argument("--out", type=Path, default=HERE / "out")

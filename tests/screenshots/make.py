@@ -49,7 +49,8 @@ APART = 15
 SPARSE_BYTES = 16_060_522_496
 KEPT = (
     "1x-light-empty", "1x-light-planned-axes", "1x-dark-planned-headroom", "1x-light-planned-arena",
-    "1x-light-planned-inspector", "1x-light-captured-capture", "1x-dark-captured-counters",
+    "1x-light-planned-inspector", "1x-dark-planned-graph", "1x-light-captured-capture",
+    "1x-dark-captured-counters",
     "1x-dark-segmented-capture", "1x-light-invalidated-signature", "1x-dark-invalidated-events",
     "1x-light-verified-capture", "1x-light-refused-problems", "1x-dark-refused-axes", "1x-light-dead-log",
     "1x-light-compared-compare",

@@ -25,15 +25,20 @@ class Replanner(QObject):
     """Sends the plan requests; whatever is answered for another than the newest one is stale."""
 
     def __init__(
-        self, client: EngineClient, scenario: Callable[[], ScenarioInfo | None], parent: QObject
+        self,
+        client: EngineClient,
+        scenario: Callable[[], ScenarioInfo | None],
+        parent: QObject,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``scenario``: what to plan now; None while nothing can be planned."""
+        """``scenario``: what to plan now, None while nothing can be planned; ``clock`` tells seconds."""
         super().__init__(parent)
         self._client = client
         self._scenario = scenario
+        self._clock = clock
         self._call = 0
         self._again = self._bare = self._moving = False
-        self._edited = 0.0
+        self._edited = -float(REST_MILLISECONDS)
         self._soon, self._rest = QTimer(self), QTimer(self)
         for timer, wait, target in (
             (self._soon, REPLAN_MILLISECONDS, self.send),
@@ -46,7 +51,7 @@ class Replanner(QObject):
 
     def edited(self) -> None:
         """The scenario is another one: plans it after a moment, so that a dragged slider is few plans."""
-        now = time.monotonic()
+        now = self._clock()
         self._moving, self._edited = (now - self._edited) * 1000 < REST_MILLISECONDS, now
         if self._moving:
             self._rest.start()

@@ -52,16 +52,34 @@ def test_one_edit_is_one_whole_plan(qtbot: QtBot, replanner: Replanner, wire: Fa
 
 
 def test_a_movement_is_brief_plans_and_a_whole_one_at_its_end(
-    qtbot: QtBot, replanner: Replanner, wire: FakeWire
+    qtbot: QtBot, script: Script, wire: FakeWire
 ) -> None:
-    for _ in range(30):
+    now = [10.0]
+    replanner = Replanner(
+        wire,  # type: ignore[arg-type]  # a stand-in
+        lambda: ScenarioInfo(context=64),
+        script.window,
+        lambda: now[0],
+    )
+    for move in range(4):
+        now[0] = 10.0 + move * 0.05
         replanner.edited()
-        qtbot.wait(10)
+        replanner.send()
         wire.calls = ()
         replanner.settled()
-    qtbot.waitUntil(lambda: not wire.sent[-1].brief)
-    assert 4 <= len(wire.sent) <= 20
-    assert sum(params.brief for params in wire.sent) >= len(wire.sent) - 2
+    assert [params.brief for params in wire.sent] == [False, True, True, True]
+
+    def whole() -> bool:
+        wire.calls = ()
+        replanner.settled()
+        return not wire.sent[-1].brief
+
+    qtbot.waitUntil(whole)
+    now[0] = 20.0
+    wire.calls = ()
+    replanner.edited()
+    replanner.send()
+    assert not wire.sent[-1].brief
 
 
 def test_while_a_plan_runs_no_other_is_asked_and_the_last_wish_follows(

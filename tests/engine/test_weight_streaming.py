@@ -169,6 +169,13 @@ def test_large_weights_that_two_steps_read_stay_first_and_small_ones_stay_always
     assert not small & tiny_plan.offsets.keys()
 
 
+def test_a_weight_takes_a_gap_that_it_fills_exactly_and_a_refusal_names_the_greediest_node() -> None:
+    planner = Planner(opened_proto(products([[4, 3], [1, 3, 2], [0]])))
+    with pytest.raises(ScenarioError, match=f"at least {9 * 8192:,} bytes") as refused:
+        planner.plan(Scenario(weight_budget=1))
+    assert refused.value.node == "Concat_c0"
+
+
 def _size(planner: Planner, identity: str) -> int:
     return next(item.size for item in planner.model.program.weights.values() if item.identity == identity)
 

@@ -58,6 +58,8 @@ BEAT_MILLISECONDS = 11
 """Words and the two live charts take turns, each 30 times a second: together they would make a frame late."""
 FRESH_BEATS = 3
 """Beats in which all three have shown the newest."""
+TABLE_BEATS = 20
+"""Tables of live numbers, costly to draw and slow to read, take one beat in so many: five a second."""
 IDLE_BEATS = 90
 """Beats without news before the timer rests."""
 
@@ -86,7 +88,7 @@ class MainWindow(CommandWindow):
         self.busy = BusyIndicator(self.actions_by_id["cancel"])
         self._engine_label, self._model_label = QLabel(), QLabel()
         self._quiet = 0
-        self._beat = 0
+        self._beat = self._turn = 0
         self._timer = QTimer(self)
         self._build()
         self._connect()
@@ -309,10 +311,14 @@ class MainWindow(CommandWindow):
             self._timer.start()
 
     def _refresh(self) -> None:
+        self._beat += 1
+        if self._beat % TABLE_BEATS == 1:
+            self._refresh_tables()
+            return
         if self._quiet < FRESH_BEATS:
             turns = (self._refresh_words, self.live.refresh_bytes, self.live.refresh_counts)
-            turns[self._beat % len(turns)]()
-        self._beat += 1
+            turns[self._turn % len(turns)]()
+            self._turn += 1
         self._quiet += 1
         if self._quiet > IDLE_BEATS:
             self._timer.stop()
@@ -322,6 +328,9 @@ class MainWindow(CommandWindow):
         self.run_panel.refresh()
         self.events.refresh()
         self.run_panel.set_state(state)
+
+    def _refresh_tables(self) -> None:
+        state = self.controller.state
         self.axes.set_position(max(state.run.position, state.live.position))
         self.counters.set_snapshot(state.live)
         self.capture_panel.set_slots(state.live.slots)

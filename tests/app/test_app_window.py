@@ -159,7 +159,7 @@ def test_events_tokens_and_snapshots_are_shown_within_a_refresh(
     opened.client.snapshot.emit(messages.snapshot())
     qtbot.waitUntil(lambda: window.run_panel.output.toPlainText() == "Hello there")
     assert window.events.model.rowCount() == 2
-    assert window.counters.table.model.index(0, 0).data() == "weights"
+    qtbot.waitUntil(lambda: window.counters.table.model.index(0, 0).data() == "weights")
     assert window.capture_panel.slots.model.index(0, 5).data() == "16"
     held = window.live.findChild(QWidget, "live_held")
     assert held is not None

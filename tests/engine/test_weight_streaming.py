@@ -394,3 +394,6 @@ def test_g04_a_cycle_longer_than_the_budget_still_finds_what_fits_resident() -> 
     assert streaming is not None
     assert [_size(planner, name) for name in streaming.resident] == [4 * 8192]
     assert (streaming.window, streaming.step_pages, streaming.step_bytes) == (3 * 8192, 3, 6 * 8192)
+    tight = weights.under(5 * 8192).streaming
+    assert tight is not None
+    assert tight.step_bytes == 9 * 8192, "the smallest one fills what the window leaves to the byte"

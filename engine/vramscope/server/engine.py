@@ -213,7 +213,7 @@ class Engine:
                 f"{self.model.path.name}", "it is no decoder: it has no tokens in and no logits out",
                 "Run it on inputs instead (run_model)",
             )  # fmt: skip
-        self._require_weights()
+        self.model.require_weights()
         tokens = prompt_tokens(params, self.model, self._load_tokenizer())
         listener.cancel()
         scenario = scenario_of(params.scenario)
@@ -223,13 +223,6 @@ class Engine:
         listener.cancel()
         generation = self._generation_for(plan, params, listener)
         return generation.prefill(tokens, listener)
-
-    def _require_weights(self) -> None:
-        if not self.model.has_weights:
-            raise InputError(
-                f"{self.model.path}", "its weights were left out when it was built: it can only be planned",
-                "Build it without --no-weights to run it (vramscope build … --seed 0)",
-            )  # fmt: skip
 
     def _load_tokenizer(self) -> Tokenizer | None:
         """The open model's tokenizer, read once."""
@@ -312,7 +305,7 @@ class Engine:
         from vramscope.server.convert import scenario_of
         from vramscope.server.live import output_info, streaming_info
 
-        self._require_weights()
+        self.model.require_weights()
         scenario = scenario_of(params.scenario)
         files = [(item.name, Path(item.path).expanduser()) for item in params.inputs]
         given = load_inputs(files) if files else None

@@ -21,6 +21,10 @@ from vramscope.ops.table import TABLE
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
+    from vramscope.graph.model import Array
+
 Key: TypeAlias = tuple[str, str]
 Case: TypeAlias = Any
 Result: TypeAlias = Any
@@ -117,7 +121,27 @@ def _run(case: Case, inputs: Sequence[Result]) -> dict[str, Result]:
     return dict(zip(proto.output, results, strict=True))
 
 
-def _assert_same(actual: Result, expected: Result, case: Case) -> None:
+PACKED_RANGES = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}
+
+
+def _left_open(case: Case, inputs: Sequence[Result], wanted: Array) -> NDArray[np.bool] | None:
+    """Where the standard leaves a cast's result open: a float outside the range of the integer it becomes."""
+    if case.model.graph.node[0].op_type not in ("Cast", "CastLike"):
+        return None
+    source = np.asarray(_plain(inputs[0]))
+    if wanted.dtype.kind in "iu":
+        low, high = int(np.iinfo(wanted.dtype).min), int(np.iinfo(wanted.dtype).max)
+    elif wanted.dtype.name in PACKED_RANGES:
+        low, high = PACKED_RANGES[wanted.dtype.name]
+    else:
+        return None
+    if source.dtype.kind not in "fV":
+        return None
+    wide = source.astype(np.float64)
+    return np.asarray(~((wide >= low) & (wide <= high)), np.bool)
+
+
+def _assert_same(actual: Result, expected: Result, case: Case, inputs: Sequence[Result] = ()) -> None:
     if isinstance(expected, list):
         assert isinstance(actual, list)
         assert len(actual) == len(expected)
@@ -133,10 +157,13 @@ def _assert_same(actual: Result, expected: Result, case: Case) -> None:
         return
     assert actual.dtype == wanted.dtype
     rtol, atol = dict(TOLERANCES).get(wanted.dtype, (case.rtol, case.atol))
+    left_open = _left_open(case, inputs, wanted)
     if wanted.dtype.kind == "V":
         actual, wanted = actual.astype(np.float32), wanted.astype(np.float32)
     if wanted.dtype.kind in "iub":
         rtol, atol = 0.0, 0.0
+    if left_open is not None:
+        actual, wanted = actual[~left_open], wanted[~left_open]
     np.testing.assert_allclose(actual, wanted, rtol=rtol, atol=atol, err_msg=case.name)
 
 
@@ -144,7 +171,7 @@ def _check(case: Case) -> None:
     for inputs, outputs in case.data_sets:
         results = _run(case, inputs)
         for info, expected in zip(case.model.graph.output, outputs, strict=True):
-            _assert_same(results[info.name], expected, case)
+            _assert_same(results[info.name], expected, case, inputs)
 
 
 KERNELS = sorted(key for key, row in TABLE.items() if row.kernel is not None and key[0] in {"", "ai.onnx.ml"})

@@ -93,6 +93,8 @@ class ArenaPanel(QWidget):
         self.phase.setVisible(False)
         self.words.setProperty("role", "muted")
         self.words.setObjectName("arena_words")
+        for part in (self.words, self.plot):
+            part.setToolTip(HINT)
         self.words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         bar = QHBoxLayout()
         bar.setContentsMargins(6, 2, 0, 0)
@@ -137,7 +139,7 @@ class ArenaPanel(QWidget):
 
     def _draw(self) -> None:
         arena = self.arena
-        self.words.setText(f"{arena.summary} · {HINT}" if arena is not None else EMPTY)
+        self.words.setText(arena.summary if arena is not None else EMPTY)
         if arena is None:
             return
         self._item.set_blocks(arena, self._look.theme.base)
@@ -167,7 +169,7 @@ class ArenaPanel(QWidget):
     def _moved(self, place: QPointF) -> None:
         arena, block = self.arena, self.block_at(self.plot.getViewBox().mapSceneToView(place))
         if arena is not None:
-            self.words.setText(arena.text(block) if block >= 0 else f"{arena.summary} · {HINT}")
+            self.words.setText(arena.text(block) if block >= 0 else arena.summary)
 
     def _clicked(self, event: Any) -> None:  # noqa: ANN401 - pyqtgraph carries no types
         if event.button() == Qt.MouseButton.LeftButton:

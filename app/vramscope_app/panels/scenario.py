@@ -213,6 +213,9 @@ class ScenarioBar(QWidget):
         self.bucket.setEnabled(scenario.bucket_growing and self.growing.isEnabled())
         with QSignalBlocker(self.card):
             self.card.setEditText(chosen_card(scenario, self._cards))
+            line = self.card.lineEdit()
+            if line is not None and not line.hasFocus():
+                line.setCursorPosition(0)  # a long name shows its beginning
 
     def _counts_edited(self, _value: int) -> None:
         self._want(

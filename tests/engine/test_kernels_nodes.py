@@ -130,7 +130,8 @@ def _left_open(case: Case, inputs: Sequence[Result], wanted: Array) -> NDArray[n
         return None
     source = np.asarray(_plain(inputs[0]))
     if wanted.dtype.kind in "iu":
-        low, high = int(np.iinfo(wanted.dtype).min), int(np.iinfo(wanted.dtype).max)
+        limits = np.iinfo(wanted.dtype.name)
+        low, high = int(limits.min), int(limits.max)
     elif wanted.dtype.name in PACKED_RANGES:
         low, high = PACKED_RANGES[wanted.dtype.name]
     else:

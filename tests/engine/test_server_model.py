@@ -66,11 +66,11 @@ def test_opening_tells_what_the_model_is(engine: EngineProcess) -> None:
     assert by_path["nodes"] == model.nodes
 
 
-def test_a_plan_is_answered_and_its_rows_follow(engine: EngineProcess) -> None:
+def test_a_plan_is_answered_and_its_rows_follow(engine: EngineProcess, tmp_path: Path) -> None:
     plan = msgspec.convert(engine.call("plan", scenario=SCENARIO), PlanInfo)
     assert plan.verdict.kind == "fits"
     assert plan.kv_capacity >= plan.context == 1024
-    engine.call("snapshot")
+    engine.call("export", path=str(tmp_path / "plan.json"), format="json")  # its turn comes after the rows
     chunks = [chunk for chunk in engine.heard("table") if chunk.ticket == plan.ticket]
     tables = {"nodes:prefill", "nodes:decode", "arena:prefill", "arena:decode"}
     assert {chunk.table for chunk in chunks} == tables

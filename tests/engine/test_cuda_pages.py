@@ -9,10 +9,11 @@ import pytest
 from cuda_twin import Twin
 
 from vramscope.devices.cuda.device import CudaDevice
-from vramscope.devices.cuda.pages import ALIGNMENT, NoRoomError, PagedMemory, memory_over
+from vramscope.devices.cuda.pages import NoRoomError, PagedMemory, memory_over
 from vramscope.devices.cuda.platform import Platform
 from vramscope.devices.ledger import Site
 from vramscope.errors import AllocationFailedError
+from vramscope.units import ALIGNMENT
 
 PAGE = 2 * 2**20
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from vramscope.devices.governor_types import checked_bytes
 from vramscope.errors import AllocationFailedError, InvalidRequestError
+from vramscope.units import align
 
 if TYPE_CHECKING:
     from vramscope.devices.governor_growth import Member
@@ -122,7 +123,7 @@ class VirtualArena:
         for block in self._blocks:
             if start + reserved <= block.offset:
                 break
-            start = max(start, _aligned(block.offset + block.reserved))
+            start = max(start, align(block.offset + block.reserved, TENSOR_ALIGNMENT))
         if start + reserved > self._mapper.size:
             raise AllocationFailedError(
                 f"{reserved:,} bytes of addresses in the arena",
@@ -167,7 +168,3 @@ class VirtualArena:
     def _require_open(self, block: ArenaBlock) -> None:
         if not block.open:
             raise InvalidRequestError(f"a block of {block.size:,} bytes", "it was released already")
-
-
-def _aligned(offset: int) -> int:
-    return -(-offset // TENSOR_ALIGNMENT) * TENSOR_ALIGNMENT

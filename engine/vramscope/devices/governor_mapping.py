@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from vramscope.units import align
+
 if TYPE_CHECKING:
     from vramscope.graph.model import Array
 
@@ -46,7 +48,7 @@ class HostMapper:
             granule: bytes; a multiple of the system's page.
         """
         self._granule = granule
-        self._size = -(-size // granule) * granule
+        self._size = align(size, granule)
         self._memory = mmap.mmap(-1, self._size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._bytes = np.frombuffer(self._memory, np.uint8)
 

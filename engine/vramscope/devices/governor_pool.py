@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from vramscope.devices.governor_types import checked_bytes
 from vramscope.devices.ledger import AllocationCounts
 from vramscope.errors import AllocationFailedError, VramscopeError
+from vramscope.units import align
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -89,7 +90,7 @@ def size_class(size: int) -> int:
     """Bytes of the class that holds ``size``: a power of two from 512 up to 1 MiB, then whole MiB."""
     if size <= MIB:
         return max(SMALLEST_CLASS, 1 << max(size - 1, 0).bit_length())
-    return -(-size // MIB) * MIB
+    return align(size, MIB)
 
 
 class RawPool:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vramscope.units import align
+
 if TYPE_CHECKING:
     from vramscope.graph.model import Array
 
@@ -40,7 +42,7 @@ class HostPages:
         if self._chunk is None or self._next + size > self._chunk.size:
             self._chunk, self._next = _aligned(CHUNK, HUGE_PAGE), 0
         start = self._next
-        self._next = start + size + -size % self._alignment
+        self._next = start + align(size, self._alignment)
         return self._chunk[start : start + size]
 
     def close(self) -> None:

@@ -10,13 +10,13 @@ from vramscope.graph.dtypes import numpy_dtype
 from vramscope.ops.kernels.attention_form import attention_form
 from vramscope.ops.kernels.grouped_form import grouped_form
 from vramscope.ops.spec import NO_WORKSPACE, Lifetime, WorkspaceRequirement
+from vramscope.units import ALIGNMENT, align
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vramscope.ops.spec import Workspace, WorkspaceQuery
 
-ALIGNMENT = 256
 FEW_ROWS = 8
 """Activation rows up to which a product is computed row by row from the packed weight."""
 DENSE_BYTES = 32 * 2**20
@@ -27,11 +27,6 @@ SPLIT_KEYS = 64
 """Keys that one block of a split attention takes at least."""
 MOST_SPLITS = 32
 """Blocks that share the keys of one row at most."""
-
-
-def aligned(size: int) -> int:
-    """``size`` rounded up to the alignment of regions."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def dense_columns(columns: int, depth: int, itemsize: int) -> int:
@@ -70,11 +65,11 @@ def grouped_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
     keys = form.past + form.positions
     window = 0
     if form.sliding or query.outputs < 3:
-        window = 2 * aligned(form.batch * form.kv_heads * keys * form.stored_width * item)
+        window = 2 * align(form.batch * form.kv_heads * keys * form.stored_width * item)
     partial = 0
     if form.positions == 1:
         partial = partial_bytes(form.batch * form.heads, splits_of(max(form.past, keys)), form.width)
-    return _requirement("cuda-grouped-attention", window + aligned(partial))
+    return _requirement("cuda-grouped-attention", window + align(partial))
 
 
 def attention_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
@@ -86,8 +81,8 @@ def attention_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
     partial = partial_bytes(form.batch * form.heads, splits_of(keys), form.width) if form.queries == 1 else 0
     joined = 0
     if query.input(4).present and query.outputs < 3:
-        joined = 2 * aligned(form.batch * form.kv_heads * keys * form.width * item)
-    return _requirement("cuda-attention", aligned(8 * form.batch) + aligned(partial) + joined)
+        joined = 2 * align(form.batch * form.kv_heads * keys * form.width * item)
+    return _requirement("cuda-attention", align(8 * form.batch) + align(partial) + joined)
 
 
 def _requirement(formula: str, size: int) -> WorkspaceRequirement:

@@ -156,8 +156,13 @@ def _sentence(
         return f"needs {format_bytes(total.known)}{where}; choose a card to judge it"
     if kind is VerdictKind.FITS:
         return f"fits with {format_bytes(headroom)} to spare{where}"
+    return f"short by {format_bytes(-headroom)}{where}{largest}; {blame_words(blame)}"
+
+
+def blame_words(blame: str) -> str:
+    """That a verdict's ``blame`` is to blame, as a clause: a component or a node."""
     verb = "are" if blame.startswith("the ") and blame.endswith("s") else "is"
-    return f"short by {format_bytes(-headroom)}{where}{largest}; {blame} {verb} to blame"
+    return f"{blame} {verb} to blame"
 
 
 def _largest(limits: Limits, context: Context | None, batch: int) -> str:

@@ -11,6 +11,7 @@ from vramscope.errors import OutOfBudgetError, TierExhaustedError, VramscopeErro
 from vramscope.ops.spec import Lifetime
 from vramscope.plan.streaming import StreamedWeights
 from vramscope.plan.types import OWN_RUNTIME, ComponentName, VerdictKind
+from vramscope.plan.verdict import blame_words
 from vramscope.run.leases import workspace_purpose
 
 if TYPE_CHECKING:
@@ -76,10 +77,9 @@ def _refused(session: str, needed: int, available: int, planner: Planner, plan: 
     )
     fits = [f"{what} {number:,}" for what, number in sizes if number]
     remedy = f"{' or '.join(fits)} would fit" if fits else "Nothing of this model fits"
-    verb = "are" if verdict.blame.startswith("the ") and verdict.blame.endswith("s") else "is"
     return OutOfBudgetError(
         what=f"a session of {session}",
-        why=f"it needs {needed:,} bytes and {available:,} are left; {verdict.blame} {verb} to blame",
+        why=f"it needs {needed:,} bytes and {available:,} are left; {blame_words(verdict.blame)}",
         remedy=f"{remedy[0].upper()}{remedy[1:]}; or raise the budget",
         requested=needed,
         available=available,

@@ -31,9 +31,10 @@ from vramscope.devices.cuda.launch import Launch, pointer
 from vramscope.devices.cuda.layout import flat_grid
 from vramscope.devices.cuda.strided import THREADS
 from vramscope.devices.cuda.work import NoKernelError
-from vramscope.ops.cuda_workspace import aligned, partial_bytes, splits_of
+from vramscope.ops.cuda_workspace import partial_bytes, splits_of
 from vramscope.ops.kernels import attention_form as default_form
 from vramscope.ops.kernels.grouped_form import attention_scale, grouped_form
+from vramscope.units import align
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -186,12 +187,12 @@ def _window_bytes(work: Work, form: GroupedForm) -> int:
     if not (form.sliding or sum(work.call.wanted) < 3):
         return 0
     keys = form.past + form.positions
-    return 2 * aligned(form.batch * form.kv_heads * keys * form.width * work.input(0).itemsize)
+    return 2 * align(form.batch * form.kv_heads * keys * form.width * work.input(0).itemsize)
 
 
 def _scratch_rows(work: Work, form: GroupedForm | AttentionForm, keys: int, start: int) -> tuple[Rows, Rows]:
     """Two buffers [B, KV, keys, D] in scratch."""
-    size = aligned(form.batch * form.kv_heads * keys * form.width * work.input(0).itemsize)
+    size = align(form.batch * form.kv_heads * keys * form.width * work.input(0).itemsize)
     head = keys * form.width
     strides = (form.kv_heads * head, head, form.width)
     return Rows(work.scratch(size, start), *strides), Rows(work.scratch(size, start + size), *strides)
@@ -261,7 +262,7 @@ def _attention(work: Work) -> list[Launch]:
         scale=default_form.attention_scale(node, form.width),
         softcap=node.number("softcap", 0.0),
         splits=splits,
-        partial=work.scratch(size, aligned(8 * form.batch)) if size else 0,
+        partial=work.scratch(size, align(8 * form.batch)) if size else 0,
     )
     return [*prepare, *cache.before, *attend_launches(attention)]
 
@@ -319,7 +320,7 @@ def _attention_cache(work: Work, form: AttentionForm, lengths: Lengths, new: tup
         keys, values = (Rows.of(item) for item in outs)
     else:
         rows = form.past + form.keys
-        start = aligned(8 * form.batch) + aligned(_partial(form))
+        start = align(8 * form.batch) + align(_partial(form))
         keys, values = _scratch_rows(work, form, rows, start)
     written = Lengths(lengths.kind, lengths.values, None, form.keys, lengths.keys, form.past, fresh=form.keys)
     for index, into in enumerate((keys, values)):

@@ -12,11 +12,11 @@ from bisect import insort
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from vramscope.units import align
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ALIGNMENT = 256
-"""Of every buffer's address."""
 RESERVED = 2**40
 """Bytes of addresses that are reserved: they cost nothing."""
 PINNED, ON_DEVICE, READ_AND_WRITE = 1, 1, 3
@@ -110,7 +110,7 @@ class PagedMemory:
         if not self._base:
             self._base = self.mapper.reserve(RESERVED)
             self._free = [(self._base, RESERVED)]
-        room = -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
+        room = align(max(size, 1))
         index = next((n for n, (_, free) in enumerate(self._free) if free >= room), -1)
         if index < 0:
             raise NoRoomError("the reserved addresses are used up")

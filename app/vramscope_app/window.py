@@ -183,6 +183,7 @@ class MainWindow(CommandWindow):
         self.overview.restart.connect(control.restart)
         self.overview.dismiss.connect(control.dismiss)
         self.overview.suggested.connect(self._apply)
+        self.overview.plan_without_weights.connect(control.open)
         for panel in (
             self.axes,
             self.problems,

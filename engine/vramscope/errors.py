@@ -44,6 +44,10 @@ class ModelFileError(InputError):
     """The model file or one of its companions is missing, damaged, or points outside its folder."""
 
 
+class MissingWeightsError(ModelFileError):
+    """An external file of weights is missing or too short; the model can still be planned without it."""
+
+
 class ModelGraphError(InputError):
     """The graph in the file is not valid: a dangling name, a cycle, a wrong rank, a duplicate."""
 

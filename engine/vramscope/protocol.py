@@ -87,6 +87,17 @@ class ErrorInfo(msgspec.Struct, frozen=True, kw_only=True):
     node: str = ""
     details: dict[str, str] = {}
 
+    def text(self) -> str:
+        """The error as lines: ``error: what``, then why, where and remedy, then a traceback of a defect."""
+        lines = [f"error: {self.what}", f"  why:    {self.why}"]
+        if self.node:
+            lines.append(f"  where:  node {self.node}")
+        if self.remedy:
+            lines.append(f"  remedy: {self.remedy}")
+        if "traceback" in self.details:
+            lines.append(self.details["traceback"].rstrip())
+        return "\n".join(lines)
+
 
 Message: TypeAlias = Request | Answer | Failure | Notification
 

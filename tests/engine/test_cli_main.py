@@ -15,7 +15,7 @@ import pytest
 
 from vramscope.cli import doors, screen
 from vramscope.cli import main as cli
-from vramscope.cli.complaints import complain, error_text
+from vramscope.cli.complaints import complain
 from vramscope.cli.parser import build_parser
 from vramscope.errors import CancelledError, InputError, UnboundedAxisError, VramscopeError
 from vramscope.server.failures import error_info
@@ -117,10 +117,8 @@ def test_with_json_an_error_is_a_document_too(capsys: pytest.CaptureFixture[str]
 
 
 def test_an_error_is_told_as_what_why_where_and_remedy() -> None:
-    text = error_text(
-        error_info(InputError("model.onnx", "it is cut short", "Copy it again", "node7"), "open")
-    )
-    assert text.splitlines() == [
+    info = error_info(InputError("model.onnx", "it is cut short", "Copy it again", "node7"), "open")
+    assert info.text().splitlines() == [
         "error: model.onnx",
         "  why:    it is cut short",
         "  where:  node node7",
@@ -136,7 +134,7 @@ def test_a_defect_keeps_its_traceback() -> None:
     assert info.what == "plan"
     assert "boom" in info.why
     assert "test_cli_main" in info.details["traceback"]
-    assert "test_cli_main" in error_text(info)
+    assert "test_cli_main" in info.text()
 
 
 def test_only_slow_stages_are_told_where_there_is_no_terminal(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from vramscope_app.panels.banner import Banner, push_button
@@ -12,10 +13,11 @@ from vramscope_app.panels.bar import ComponentBar, Legend
 from vramscope_app.panels.suggestions import SuggestionMenu, SuggestionRow
 from vramscope_app.rows.bar import legend, measured_bar, plan_bar
 from vramscope_app.rows.report import report_message
-from vramscope_app.rows.verdict import death_message, failure_message, verdict_message
+from vramscope_app.rows.verdict import death_message, failure_message, lighter_source, verdict_message
 
 if TYPE_CHECKING:
     from vramscope.messages.planning import PlanInfo
+    from vramscope_app.client import Refusal
     from vramscope_app.look import Look
     from vramscope_app.state import AppState
 
@@ -31,6 +33,8 @@ class Overview(QWidget):
     """The model that a report was planned from is wanted."""
     dismiss = Signal()
     jump = Signal(str)
+    plan_without_weights = Signal(object)
+    """The model whose data files are missing, as ``OpenParams`` that let them be."""
     suggested = Signal(object)
     """The change of a suggestion, as a mapping."""
 
@@ -38,6 +42,7 @@ class Overview(QWidget):
         super().__init__()
         self._look = look
         self._node = ""
+        self._notice: Refusal | None = None
         self.death = Banner("death_banner", look)
         self.report = Banner("report_banner", look)
         self.failure = Banner("failure_banner", look)
@@ -46,6 +51,14 @@ class Overview(QWidget):
         self.suggestions, self.remedies = SuggestionMenu(look), SuggestionRow()
         self._restart = push_button("Restart engine", "restart_button", "Start the engine again")
         self._show_node = push_button("Show node", "failure_jump", "Show the node in the tree")
+        self._without = push_button(
+            "Plan without its weights",
+            "failure_without",
+            "Types and shapes are enough to plan it; it cannot run",
+        )
+        self._copy = push_button(
+            "Copy details", "failure_copy", "Copy the whole message, for a report or a colleague"
+        )
         self._dismiss = push_button("Dismiss", "failure_dismiss", "Close this message")
         self._open_model = push_button("Open its model", "report_open", "Open the model and plan it again")
         self._build()
@@ -53,8 +66,8 @@ class Overview(QWidget):
     def _build(self) -> None:
         self.report.add_button(self._open_model)
         self.death.add_button(self._restart)
-        self.failure.add_button(self._show_node)
-        self.failure.add_button(self._dismiss)
+        for button in (self._without, self._show_node, self._copy, self._dismiss):
+            self.failure.add_button(button)
         self.verdict.add_button(self.suggestions)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -76,6 +89,8 @@ class Overview(QWidget):
         self._restart.clicked.connect(self.restart)
         self._dismiss.clicked.connect(self.dismiss)
         self._show_node.clicked.connect(self._jump)
+        self._without.clicked.connect(self._plan_without)
+        self._copy.clicked.connect(self._copy_details)
         self.suggestions.chosen.connect(self.suggested)
         self.remedies.chosen.connect(self.suggested)
 
@@ -106,8 +121,10 @@ class Overview(QWidget):
     def _show_failure(self, state: AppState) -> None:
         self.failure.show_message(failure_message(state))
         self.failure.setVisible(state.notice is not None)
+        self._notice = state.notice
         self._node = state.notice.error.node if state.notice is not None else ""
         self._show_node.setVisible(bool(self._node))
+        self._without.setVisible(lighter_source(state.notice) is not None)
 
     def _show_suggestions(self, plan: PlanInfo | None) -> None:
         """All of them in the menu; the first as buttons where something stands in the way.
@@ -123,6 +140,12 @@ class Overview(QWidget):
         blocked = plan is not None and plan.verdict.kind in BLOCKED
         self.suggestions.set_suggestions(found)
         self.remedies.set_suggestions(found if blocked else [])
+
+    def _plan_without(self) -> None:
+        self.plan_without_weights.emit(lighter_source(self._notice))
+
+    def _copy_details(self) -> None:
+        QGuiApplication.clipboard().setText(self._notice.error.text() if self._notice is not None else "")
 
     def _jump(self) -> None:
         self.jump.emit(self._node)

@@ -50,7 +50,7 @@ def device_of(runtime: str) -> str:
 def obstacle(model: ModelInfo | None, runtime: str, hello: Hello | None) -> str:
     """Why the open model cannot run here though it can be planned; empty when nothing stands in the way."""
     if model is not None and not model.has_weights:
-        return "Its weights were left out when it was built: it can be planned, not run"
+        return "Its weights are not here: it can be planned, not run"
     name = device_of(runtime)
     if name == "reference":
         return f"Planned is {REFERENCE_DETAIL}; choose another device to run it"

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from vramscope.messages.model import OpenParams
 from vramscope_app.text import figure_text, short_bytes
 
 if TYPE_CHECKING:
     from vramscope.messages.planning import PlanInfo
+    from vramscope_app.client import Refusal
     from vramscope_app.state import AppState
 
 TONES = {
@@ -84,3 +88,11 @@ def failure_message(state: AppState) -> Message:
     error = state.notice.error
     where = f" (at node {error.node})" if error.node else ""
     return Message("bad", "error", f"{error.what}: {error.why}{where}", error.remedy)
+
+
+def lighter_source(notice: Refusal | None) -> OpenParams | None:
+    """What to open instead where data files are missing: the same model, to be planned alone."""
+    if notice is None or notice.error.code != "MissingWeights":
+        return None
+    source = notice.call.params
+    return msgspec.structs.replace(source, without_weights=True) if isinstance(source, OpenParams) else None

@@ -84,7 +84,8 @@ def _judged(arguments: argparse.Namespace, limit: int | None, more: int | None, 
 
 def _load(name: str, arguments: argparse.Namespace, meter: screen.Meter) -> PlanDocument:
     sample = not Path(name).expanduser().exists() and is_sample(name)
-    source = OpenParams(sample=name) if sample else OpenParams(path=name)
+    without = arguments.without_weights
+    source = OpenParams(sample=name) if sample else OpenParams(path=name, without_weights=without)
     return load_document(source, lambda info: scenario(arguments, info), screen.listener(meter))
 
 

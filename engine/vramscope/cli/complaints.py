@@ -12,14 +12,12 @@ from vramscope.server.failures import error_info
 if TYPE_CHECKING:
     import argparse
 
-    from vramscope.protocol import ErrorInfo
-
 
 def complain(error: Exception, arguments: argparse.Namespace) -> int:
     """Tells the user; with ``--json`` standard output also gets a document ``{"error": …}``."""
     known = _known(error)
     info = error_info(known, f"vramscope {arguments.command}")
-    print(error_text(info), file=sys.stderr)
+    print(info.text(), file=sys.stderr)
     if getattr(arguments, "json", False):
         from vramscope.cli.screen import print_json
 
@@ -36,15 +34,3 @@ def _known(error: Exception) -> Exception:
     if isinstance(error, OSError) and error.filename is not None:
         return InputError(str(error.filename), error.strerror or type(error).__name__)
     return error
-
-
-def error_text(info: ErrorInfo) -> str:
-    """An error as lines: ``error: what``, then why, where and remedy, then a traceback of a defect."""
-    lines = [f"error: {info.what}", f"  why:    {info.why}"]
-    if info.node:
-        lines.append(f"  where:  node {info.node}")
-    if info.remedy:
-        lines.append(f"  remedy: {info.remedy}")
-    if "traceback" in info.details:
-        lines.append(info.details["traceback"].rstrip())
-    return "\n".join(lines)

@@ -49,7 +49,9 @@ class Inspection(msgspec.Struct, frozen=True):
 def inspect(arguments: argparse.Namespace) -> int:
     """Prints what the model is."""
     engine, meter = Engine(), screen.Meter()
-    info = open_model(engine, arguments.model, screen.listener(meter))
+    info = open_model(
+        engine, arguments.model, screen.listener(meter), without_weights=arguments.without_weights
+    )
     meter.clear()
     found = inspection(engine.model, info)
     if arguments.json:

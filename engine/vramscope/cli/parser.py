@@ -85,6 +85,13 @@ def _model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="a .onnx file, a model folder, or a sample")
 
 
+def _without_weights(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--without-weights", action="store_true",
+        help="the .onnx file is enough: its data files may be missing, for nothing will run",
+    )  # fmt: skip
+
+
 def _scenario(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("scenario")
     group.add_argument(
@@ -173,6 +180,7 @@ def _inspect(commands: _Subparsers[argparse.ArgumentParser]) -> None:
         "  vramscope inspect tiny-llama\n  vramscope inspect model.onnx --json",
     )  # fmt: skip
     _model(parser)
+    _without_weights(parser)
 
 
 def _plan(commands: _Subparsers[argparse.ArgumentParser]) -> None:
@@ -181,12 +189,14 @@ def _plan(commands: _Subparsers[argparse.ArgumentParser]) -> None:
         '  vramscope plan MODEL --card "RTX 4090" --context 8192 --batch 4\n'
         "  vramscope plan MODEL --budget 8GiB --nodes 10\n"
         "  vramscope plan MODEL --card L4 --headroom\n"
+        "  vramscope plan model.onnx --without-weights --card H100    before downloading its data\n"
         "  vramscope plan MODEL --max num_blocks=4096 --export report.html\n"
         "  vramscope plan detector.onnx --extent height=640 --extent width=640 --runtime reference\n"
         "  vramscope plan MODEL --card H100 --json | jq .verdict\n\n"
         "exit code: 0 it fits or no card was given, 1 it does not fit, 2 bad input or refused",
     )  # fmt: skip
     _model(parser)
+    _without_weights(parser)
     _scenario(parser)
     parser.add_argument(
         "--prompt", dest="prompt_tokens", metavar="N", type=count, help="same as --prompt-tokens"
@@ -216,6 +226,7 @@ def _compare(commands: _Subparsers[argparse.ArgumentParser]) -> None:
         "right", metavar="B", nargs="?", default=None,
         help="what is compared with A; without it, A is a report and its plan is compared with its run",
     )  # fmt: skip
+    _without_weights(parser)
     _scenario(parser)
     _runtime(parser)
     parser.add_argument(

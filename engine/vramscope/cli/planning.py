@@ -33,7 +33,9 @@ def plan(arguments: argparse.Namespace) -> int:
     """Prints the plan and writes its reports."""
     check_reports(arguments)
     engine, meter = Engine(), screen.Meter()
-    info = open_model(engine, arguments.model, screen.listener(meter))
+    info = open_model(
+        engine, arguments.model, screen.listener(meter), without_weights=arguments.without_weights
+    )
     made = make_plan(engine, scenario(arguments, info))
     meter.clear()
     room = engine.headroom() if arguments.headroom else []

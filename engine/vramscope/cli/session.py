@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from vramscope.server.engine import Engine
 
 
-def open_model(engine: Engine, name: str, listener: Listener) -> ModelInfo:
+def open_model(engine: Engine, name: str, listener: Listener, *, without_weights: bool = False) -> ModelInfo:
     """Opens a path, or a sample when nothing of that name is on the disk."""
     if not Path(name).expanduser().exists() and is_sample(name):
         return engine.open(OpenParams(sample=name), listener)
-    return engine.open(OpenParams(path=name), listener)
+    return engine.open(OpenParams(path=name, without_weights=without_weights), listener)
 
 
 def scenario(arguments: argparse.Namespace, info: ModelInfo) -> ScenarioInfo:

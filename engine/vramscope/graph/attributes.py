@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx_ir as ir
 
-from vramscope.errors import ModelGraphError
+from vramscope.errors import MissingWeightsError, ModelGraphError
 from vramscope.graph.dtypes import ElementType
 from vramscope.graph.sources import inline_source, weight_source
 from vramscope.graph.walk import domain_of, node_title
@@ -53,6 +53,11 @@ def _tensor(attribute: ir.Attr, files: ExternalFiles) -> Array:
     source = weight_source(attribute.name, tensor, files)
     if source.file is None and source.dtype is not ElementType.STRING:
         return np.asarray(tensor.numpy())
+    if not source.present:
+        what = f"attribute {attribute.name!r}"
+        raise MissingWeightsError(
+            what, "its value is in a file that is missing", "Put the model's data files beside it"
+        )
     return read_weight(source)
 
 

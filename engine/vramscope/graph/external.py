@@ -7,7 +7,9 @@ import shlex
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from vramscope.errors import ModelFileError
+from vramscope.errors import MissingWeightsError, ModelFileError
+
+PLAN_WITHOUT = "open it without its weights (--without-weights), to plan it alone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,14 +19,22 @@ class Region:
     file: Path
     offset: int
     size: int
+    present: bool = True
+    """False: the file is missing or ends before the region does, and the opening allows that."""
 
 
 @dataclass(slots=True)
 class ExternalFiles:
-    """The external files of one model folder; each is resolved and measured once per opening."""
+    """The external files of one model folder; each is resolved and measured once per opening.
+
+    With ``may_lack``, a file may be missing or incomplete: its regions are then not ``present``.
+    """
 
     folder: Path
-    _known: dict[str, tuple[Path, int]] = field(default_factory=dict)
+    may_lack: bool = False
+    lacking: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Bytes of every region that is not here, by location and offset."""
+    _known: dict[str, tuple[Path, int | None]] = field(default_factory=dict)
 
     def region(self, tensor: str, location: str, offset: int, length: int | None, size: int) -> Region:
         """The checked region of one tensor.
@@ -37,7 +47,8 @@ class ExternalFiles:
             size: bytes that type and shape ask for.
 
         Raises:
-            ModelFileError: outside the folder, missing, too short, or lengths that disagree.
+            MissingWeightsError: the file is missing or too short, and may not be.
+            ModelFileError: outside the folder, or lengths that disagree.
         """
         file, have = self._measured(tensor, location)
         if offset < 0 or (length is not None and length < 0):
@@ -45,18 +56,27 @@ class ExternalFiles:
         if length is not None and length != size:
             why = f"the file says {length:,} bytes, its type and shape need {size:,}"
             raise _refusal(tensor, location, why)
-        if offset + size > have:
-            why = f"it needs bytes {offset:,} to {offset + size:,}, the file has {have:,}"
-            raise _refusal(tensor, location, why, "The file is incomplete: copy or download it again")
-        return Region(file, offset, size)
+        if have is not None and offset + size <= have:
+            return Region(file, offset, size)
+        if not self.may_lack:
+            raise self._missing(tensor, location, offset + size, have)
+        self.lacking[location, offset] = size
+        return Region(file, offset, size, present=False)
 
-    def _measured(self, tensor: str, location: str) -> tuple[Path, int]:
+    def _measured(self, tensor: str, location: str) -> tuple[Path, int | None]:
+        """The real path and its bytes, None where there is no such file."""
         if location not in self._known:
             file = inside(self.folder, location, tensor)
-            if not file.is_file():
-                raise _refusal(tensor, location, "there is no such file", f"Put it into {self.folder}")
-            self._known[location] = (file, file.stat().st_size)
+            self._known[location] = (file, file.stat().st_size if file.is_file() else None)
         return self._known[location]
+
+    def _missing(self, tensor: str, location: str, end: int, have: int | None) -> MissingWeightsError:
+        if have is None:
+            why, remedy = "there is no such file", f"Put it into {self.folder}"
+        else:
+            why = f"it needs bytes up to {end:,}, the file has {have:,}"
+            remedy = "The file is incomplete: copy or download it again"
+        return MissingWeightsError(_weight(tensor, location), why, f"{remedy}, or {PLAN_WITHOUT}")
 
 
 def inside(folder: Path, location: str, tensor: str) -> Path:
@@ -83,4 +103,8 @@ def inside(folder: Path, location: str, tensor: str) -> Path:
 
 
 def _refusal(tensor: str, location: str, why: str, remedy: str = "Export the model again") -> ModelFileError:
-    return ModelFileError(f"weight {tensor!r} in external file {location!r}", why, remedy)
+    return ModelFileError(_weight(tensor, location), why, remedy)
+
+
+def _weight(tensor: str, location: str) -> str:
+    return f"weight {tensor!r} in external file {location!r}"

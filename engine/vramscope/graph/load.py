@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -15,7 +16,7 @@ from vramscope.graph.contract import Origin, decoder_contract
 from vramscope.graph.external import ExternalFiles
 from vramscope.graph.infer import infer_shapes
 from vramscope.graph.locate import locate
-from vramscope.graph.model import NO_WEIGHTS, WEIGHTS_KEY, Model
+from vramscope.graph.model import NO_WEIGHTS, WEIGHTS_KEY, Model, Weights
 from vramscope.graph.normalise import normalise, opsets_of
 from vramscope.graph.protofile import read_proto
 from vramscope.graph.sources import visible_bytes, weight_source
@@ -23,6 +24,7 @@ from vramscope.graph.symbols import SymbolTable, name_inputs
 from vramscope.graph.validate import check_graph
 from vramscope.graph.walk import graphs_of
 from vramscope.graph.weights import read_weight
+from vramscope.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -49,6 +51,7 @@ class _Opening:
     located: Located
     progress: Callable[[str, int, int], None]
     cancel: Callable[[], None]
+    without_weights: bool
     problems: list[str] = field(default_factory=list)
     nodes: int = 0
 
@@ -63,6 +66,7 @@ def open_model(
     native: Collection[tuple[str, str]] = (),
     progress: Callable[[str, int, int], None] = no_progress,
     cancel: Callable[[], None] = never_cancel,
+    without_weights: bool = False,
 ) -> Model:
     """Open a ``.onnx`` file or a model folder.
 
@@ -71,12 +75,15 @@ def open_model(
         native: (domain, operator) pairs that are kept although the file has a function body for them.
         progress: called with a stage's name, how much is done and out of how much.
         cancel: called often; raises to stop.
+        without_weights: external files of weights may be missing or incomplete; such a model can be planned,
+            because types and shapes are in the model file, but not run.
 
     Raises:
+        MissingWeightsError: an external file is missing or too short, and ``without_weights`` is not given.
         ModelFileError: the file or its data is missing, damaged or outside its folder.
         ModelGraphError: the graph is not valid.
     """
-    opening = _Opening(locate(Path(path)), progress, cancel)
+    opening = _Opening(locate(Path(path)), progress, cancel, without_weights)
     opening.problems.extend(opening.located.notes)
     opening.report("read", 0, 1)
     proto = read_proto(opening.located.file)
@@ -99,7 +106,7 @@ def _deserialise(proto: onnx.ModelProto, opening: _Opening) -> ir.Model:
 def _finish(model: ir.Model, native: frozenset[tuple[str, str]], opening: _Opening) -> Model:
     opening.report("normalise", 0, 1)
     opening.problems.extend(normalise(model, native))
-    files = ExternalFiles(opening.located.folder)
+    files = ExternalFiles(opening.located.folder, may_lack=opening.without_weights)
     sources = _sources(model, files, opening)
     opening.nodes = sum(len(graph) for graph in graphs_of(model.graph))
     defaults = [value.name for value in model.graph.inputs if id(value) in sources]
@@ -133,7 +140,7 @@ def _sources(model: ir.Model, files: ExternalFiles, opening: _Opening) -> dict[i
 
 def _visible(name: str, tensor: ir.TensorProtocol, source: WeightSource) -> ir.TensorProtocol | None:
     """What inference may look at: shape arithmetic, which is small and integer, and nothing else."""
-    if source.size > visible_bytes(source.dtype):
+    if source.size > visible_bytes(source.dtype) or not source.present:
         return None
     return tensor if source.file is None else ir.Tensor(read_weight(source), name=name)
 
@@ -160,9 +167,11 @@ def _compiled(
     producer = " ".join(part for part in (model.producer_name, model.producer_version) if part)
     contract, notes = decoder_contract(program, Origin(producer, located.settings, located.generation))
     opening.problems.extend([*state.problems, *_remarks(shared, state), *notes])
-    has_weights = model.metadata_props.get(WEIGHTS_KEY) != NO_WEIGHTS
-    if not has_weights:
-        opening.problems.append("Its weights were left out when it was built: it can be planned, not run")
+    weights = _weights(model, files)
+    if weights is not Weights.STORED:
+        why = weights.value[0]
+        opening.problems.append(f"{why[0].upper()}{why[1:]}: it can be planned, not run")
+    opening.problems.extend(_lacking(files))
     return Model(
         located.file,
         located.folder,
@@ -172,8 +181,24 @@ def _compiled(
         contract,
         tuple(dict.fromkeys(opening.problems)),
         MappingProxyType(dict(located.settings)),
-        has_weights,
+        weights,
     )
+
+
+def _weights(model: ir.Model, files: ExternalFiles) -> Weights:
+    if model.metadata_props.get(WEIGHTS_KEY) == NO_WEIGHTS:
+        return Weights.LEFT_OUT
+    return Weights.NOT_HERE if files.lacking else Weights.STORED
+
+
+def _lacking(files: ExternalFiles) -> list[str]:
+    missing: Counter[str] = Counter()
+    for (location, _), size in files.lacking.items():
+        missing[location] += size
+    return [
+        f"{location} is missing or incomplete: {format_bytes(size)} of weights are known by type and shape"
+        for location, size in missing.items()
+    ]
 
 
 def _remarks(shared: Compilation, state: Inference) -> list[str]:

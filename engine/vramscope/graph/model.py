@@ -34,6 +34,20 @@ NO_WEIGHTS = "none"
 """The data file is a hole: for planning alone."""
 
 
+class Weights(Enum):
+    """Whether a model's weights are here; each other member is a reason and a remedy of planning alone."""
+
+    STORED = ("", "")
+    LEFT_OUT = (
+        "its weights were left out when it was built",
+        "Build it without --no-weights to run it (vramscope build … --seed 0)",
+    )
+    NOT_HERE = (
+        "it was opened without its weights",
+        "Put the missing files beside it and open it without --without-weights",
+    )
+
+
 class ValueKind(Enum):
     """Who owns a value's bytes."""
 
@@ -125,6 +139,8 @@ class WeightSource:
     offset: int = 0
     inline: bytes = field(default=b"", repr=False)
     digest: str = ""
+    present: bool = True
+    """False: the bytes are not here (:attr:`Weights.NOT_HERE`); type, shape and size are still known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,18 +278,20 @@ class Model:
     problems: tuple[str, ...] = ()
     settings: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     """``genai_config.json`` or ``config.json`` as read, empty when there is none."""
-    has_weights: bool = True
-    """False: the file says that its weights were left out (:data:`WEIGHTS_KEY`): it can only be planned."""
+    weights: Weights = Weights.STORED
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether it can be run; without its weights it can be planned alone."""
+        return self.weights is Weights.STORED
 
     def require_weights(self) -> Model:
         """This model, or the reason why nothing may run it: zeros read from a hole would look like weights.
 
         Raises:
-            InputError: its weights were left out when it was built.
+            InputError: its weights are not here (:class:`Weights`).
         """
         if not self.has_weights:
-            raise InputError(
-                f"{self.path}", "its weights were left out when it was built: it can only be planned",
-                "Build it without --no-weights to run it (vramscope build … --seed 0)",
-            )  # fmt: skip
+            why, remedy = self.weights.value
+            raise InputError(f"{self.path}", f"{why}: it can be planned, not run", remedy)
         return self

@@ -177,7 +177,7 @@ def _weight(value: Value, source: WeightSource, scope: _Scope, work: _Work) -> i
         type=ir.TensorType(ir.DataType(int(source.dtype))),
         shape=ir.Shape(source.shape),
     )
-    if source.size <= visible_bytes(source.dtype) and not is_packed(source.dtype):
+    if source.present and source.size <= visible_bytes(source.dtype) and not is_packed(source.dtype):
         made.const_value = ir.Tensor(read_weight(source), name=made.name)
     work.sources[id(made)] = source
     scope.weights.append(made)

@@ -62,7 +62,7 @@ def weight_source(name: str, tensor: ir.TensorProtocol, files: ExternalFiles) ->
     location = str(tensor.location)
     region = files.region(name, location, tensor.offset or 0, tensor.length, size)
     identity = f"{location}:{region.offset}:{size}"
-    return WeightSource(dtype, shape, size, identity, region.file, region.offset)
+    return WeightSource(dtype, shape, size, identity, region.file, region.offset, present=region.present)
 
 
 def _inline(name: str, tensor: ir.TensorProtocol, dtype: ElementType, shape: tuple[int, ...]) -> WeightSource:

@@ -55,6 +55,8 @@ class OpenParams(msgspec.Struct, frozen=True, kw_only=True):
 
     path: str = ""
     sample: str = ""
+    without_weights: bool = False
+    """Whether data files may be missing: such a model can be planned, not run."""
 
 
 class KvInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,7 +108,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     has_tokenizer: bool
     has_chat_template: bool = False
     has_weights: bool = True
-    """False: they were left out when it was built, so it can be planned and not run."""
+    """False: they are not here, so it can be planned and not run; ``problems`` say why."""
     default_prompt: str
     scenario: ScenarioInfo
     """What to plan first."""

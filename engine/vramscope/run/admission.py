@@ -50,7 +50,7 @@ def admit(leases: SessionLeases, planner: Planner, plan: Plan, kv: int = 0) -> N
         kv: bytes of the KV cache; 0 leaves that pledge as it is.
 
     Raises:
-        InputError: the model's weights were left out when it was built; no lease changed.
+        InputError: the model's weights are not here; no lease changed.
         OutOfBudgetError: the governor's limit does not hold it; no lease changed.
         CapacityUnavailableError: somebody who was asked for bytes failed, or the device is lost.
     """

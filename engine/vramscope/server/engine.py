@@ -105,7 +105,9 @@ class Engine:
         from vramscope.server.convert import model_info
 
         path = self._path(params, listener)
-        model = open_path(path, progress=listener.progress, cancel=listener.cancel)
+        model = open_path(
+            path, progress=listener.progress, cancel=listener.cancel, without_weights=params.without_weights
+        )
         info = model_info(model, params.sample)
         self.close()
         self._planner, self._info = Planner(model), info

@@ -59,7 +59,7 @@ class ExternalFiles:
         if have is not None and offset + size <= have:
             return Region(file, offset, size)
         if not self.may_lack:
-            raise self._missing(tensor, location, offset + size, have)
+            raise self._missing(tensor, location, Region(file, offset, size), have)
         self.lacking[location, offset] = size
         return Region(file, offset, size, present=False)
 
@@ -70,11 +70,13 @@ class ExternalFiles:
             self._known[location] = (file, file.stat().st_size if file.is_file() else None)
         return self._known[location]
 
-    def _missing(self, tensor: str, location: str, end: int, have: int | None) -> MissingWeightsError:
+    def _missing(self, tensor: str, location: str, wanted: Region, have: int | None) -> MissingWeightsError:
         if have is None:
             why, remedy = "there is no such file", f"Put it into {self.folder}"
         else:
-            why = f"it needs bytes up to {end:,}, the file has {have:,}"
+            why = (
+                f"it needs bytes {wanted.offset:,} to {wanted.offset + wanted.size:,}, the file has {have:,}"
+            )
             remedy = "The file is incomplete: copy or download it again"
         return MissingWeightsError(_weight(tensor, location), why, f"{remedy}, or {PLAN_WITHOUT}")
 

@@ -7,12 +7,11 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from vramscope_app import NAME
+from vramscope_app import DEFAULT_SAMPLE, NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-DEFAULT_SAMPLE = "tiny-llama"
 NO_DISPLAY = """vramscope: there is no display (neither DISPLAY nor WAYLAND_DISPLAY is set).
   vramscope-app --picture window.png  makes the journey off-screen and saves a picture of the window
   vramscope plan MODEL                prints the same plan in the terminal"""

@@ -10,10 +10,9 @@ from PySide6.QtCore import QByteArray, QSettings
 from PySide6.QtWidgets import QApplication
 
 from vramscope.messages.model import OpenParams
-from vramscope_app import DESKTOP_ID
+from vramscope_app import DEFAULT_SAMPLE, DESKTOP_ID
 from vramscope_app.client import EngineClient
 from vramscope_app.controller import Controller
-from vramscope_app.main import DEFAULT_SAMPLE
 from vramscope_app.rows.scenario import target
 from vramscope_app.settings import MemoryStore, Settings
 

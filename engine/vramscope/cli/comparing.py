@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from vramscope.cli import screen
-from vramscope.cli.main import BAD_INPUT, SHORT
+from vramscope.cli.exit_codes import ExitCode
 from vramscope.cli.session import scenario
 from vramscope.messages.columns import TableChunk, column_values
 from vramscope.messages.model import OpenParams
@@ -76,10 +76,10 @@ def _judged(arguments: argparse.Namespace, limit: int | None, more: int | None, 
         return 0
     if limit is None or more is None:
         print("error: a total is unknown, so nobody can say whether it grew", file=sys.stderr)
-        return BAD_INPUT
+        return ExitCode.BAD_INPUT
     if grown:
         print(f"grew by {format_bytes(more)}, more than the {format_bytes(limit)} allowed", file=sys.stderr)
-    return SHORT if grown else 0
+    return ExitCode.SHORT if grown else ExitCode.DONE
 
 
 def _load(name: str, arguments: argparse.Namespace, meter: screen.Meter) -> PlanDocument:

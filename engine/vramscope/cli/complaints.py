@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from vramscope.cli.main import BAD_INPUT, CANCELLED, DEFECT, SHORT
+from vramscope.cli.exit_codes import ExitCode
 from vramscope.errors import InputError, OutOfBudgetError, VramscopeError
 from vramscope.server.failures import error_info
 
@@ -23,10 +23,10 @@ def complain(error: Exception, arguments: argparse.Namespace) -> int:
 
         print_json({"error": info})
     if info.code == "Cancelled":
-        return CANCELLED
+        return ExitCode.CANCELLED
     if isinstance(known, OutOfBudgetError):
-        return SHORT
-    return BAD_INPUT if isinstance(known, VramscopeError | MemoryError) else DEFECT
+        return ExitCode.SHORT
+    return ExitCode.BAD_INPUT if isinstance(known, VramscopeError | MemoryError) else ExitCode.DEFECT
 
 
 def _known(error: Exception) -> Exception:

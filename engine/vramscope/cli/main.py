@@ -8,13 +8,12 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from vramscope.cli.exit_codes import ExitCode
 from vramscope.cli.parser import build_parser
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
-
-SHORT, BAD_INPUT, DEFECT, CANCELLED, BROKEN_PIPE = 1, 2, 3, 130, 141
 
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -41,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the words after the program's name; those of the process when None.
 
     Returns:
-        0 done or fits, 1 does not fit, 2 bad input or refused, 3 a defect, 130 cancelled.
+        A member of :class:`ExitCode`.
     """
     parser = build_parser()
     arguments = parser.parse_args(argv)
@@ -49,18 +48,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         from vramscope.server.hello import engine_version
 
         print(f"vramscope {engine_version()}")
-        return 0
+        return ExitCode.DONE
     if not arguments.command:
         parser.print_help()
-        return 0
+        return ExitCode.DONE
     try:
         return _guarded(arguments)
     except KeyboardInterrupt:
         print("\ncancelled", file=sys.stderr, flush=True)
         if argv is None:
             # Everything is given back already; tearing the interpreter down would take longer than 200 ms.
-            os._exit(CANCELLED)
-        return CANCELLED
+            os._exit(ExitCode.CANCELLED)
+        return ExitCode.CANCELLED
 
 
 def _guarded(arguments: argparse.Namespace) -> int:
@@ -71,7 +70,7 @@ def _guarded(arguments: argparse.Namespace) -> int:
     except BrokenPipeError:
         # The reader (head, less) has what it wanted; the interpreter's own last flush must not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
+        return ExitCode.BROKEN_PIPE
     except Exception as error:
         from vramscope.cli.complaints import complain
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from vramscope.cli import screen
-from vramscope.cli.main import BAD_INPUT, SHORT
+from vramscope.cli.exit_codes import ExitCode
 from vramscope.cli.session import check_reports, make_plan, open_model, scenario, write_reports
+from vramscope.plan.types import VerdictKind
 from vramscope.report.rows import bytes_text, live_bytes, workspace_bytes
 from vramscope.report.text import after_text, asked_words, figure_text, range_text
 from vramscope.server.engine import Engine
@@ -14,7 +16,7 @@ from vramscope.units import format_bytes
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.console import Console
 
@@ -27,6 +29,11 @@ BAR = 24
 
 SHOWN_AXES = 24
 """Axes in the table; ``--json`` has them all."""
+
+CODES: Mapping[str, ExitCode] = MappingProxyType(
+    {VerdictKind.SHORT.value: ExitCode.SHORT, VerdictKind.REFUSED.value: ExitCode.BAD_INPUT}
+)
+"""By verdict, where it is not :attr:`ExitCode.DONE`."""
 
 
 def plan(arguments: argparse.Namespace) -> int:
@@ -52,9 +59,9 @@ def plan(arguments: argparse.Namespace) -> int:
     return exit_code(made)
 
 
-def exit_code(made: PlanInfo) -> int:
-    """0 fits or unjudged, 1 does not fit, 2 refused."""
-    return {"does not fit": SHORT, "cannot be planned": BAD_INPUT}.get(made.verdict.kind, 0)
+def exit_code(made: PlanInfo) -> ExitCode:
+    """What a pipeline is told: done where it fits or nothing was to judge it against."""
+    return CODES.get(made.verdict.kind, ExitCode.DONE)
 
 
 def show_plan(out: Console, info: ModelInfo, made: PlanInfo) -> None:

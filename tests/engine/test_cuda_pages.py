@@ -3,60 +3,30 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
 
 import pytest
 from cuda_twin import Twin
+from mapped_pages import PAGE, Mapped
 
+from vramscope.devices.base import NoRoomError
 from vramscope.devices.cuda.device import CudaDevice
-from vramscope.devices.cuda.pages import NoRoomError, PagedMemory, memory_over
+from vramscope.devices.cuda.pages import PagedMemory, memory_over
 from vramscope.devices.cuda.platform import Platform
+from vramscope.devices.governor import Governor
 from vramscope.devices.ledger import Site
 from vramscope.errors import AllocationFailedError
+from vramscope.ops.spec import Lifetime
+from vramscope.plan.types import WorkspacePlan
+from vramscope.run.leases import SessionLeases
+from vramscope.run.memory import SessionMemory
+from vramscope.run.workspace import reserve_slot
 from vramscope.units import ALIGNMENT
 
-PAGE = 2 * 2**20
 
-
-@dataclass
-class Mapped:
-    """Pages of a small card."""
-
-    capacity: int = 64 * PAGE
-    page: int = PAGE
-    held: dict[int, tuple[int, int]] = field(default_factory=dict)
-    reserved: int = 0
-    handles: int = 0
-
-    def reserve(self, size: int) -> int:
-        self.reserved += size
-        return 1 << 42
-
-    def give_up(self, address: int, size: int) -> None:
-        assert address == 1 << 42
-        self.reserved -= size
-
-    def map(self, address: int, size: int) -> int:
-        assert address % PAGE == 0
-        assert size % PAGE == 0
-        assert all(address >= a + s or a >= address + size for a, (s, _) in self.held.items()), "mapped twice"
-        if self.used + size > self.capacity:
-            raise NoRoomError("cuMemCreate answers 2: out of memory")
-        self.handles += 1
-        self.held[address] = (size, self.handles)
-        return self.handles
-
-    def unmap(self, address: int, size: int, handle: int) -> None:
-        assert self.held.pop(address) == (size, handle)
-
-    @property
-    def used(self) -> int:
-        return sum(size for size, _ in self.held.values())
-
-
-def test_small_buffers_share_a_page() -> None:
+def test_g05_the_first_buffer_takes_one_page_and_small_ones_share_it() -> None:
     mapped = Mapped()
     memory = PagedMemory(mapped)
+    assert (mapped.used, mapped.reserved) == (0, 0)
     found = [memory.malloc(size) for size in (1, 1000, PAGE // 2)]
     assert mapped.used == PAGE
     assert all(address % ALIGNMENT == 0 for address in found)
@@ -85,7 +55,7 @@ def test_a_large_buffer_leaves_though_its_last_page_is_shared() -> None:
     assert memory.malloc(10 * PAGE) == large, "the addresses are used again"
 
 
-def test_what_does_not_fit_changes_nothing() -> None:
+def test_g05_what_does_not_fit_maps_nothing() -> None:
     mapped = Mapped(capacity=8 * PAGE)
     memory = PagedMemory(mapped)
     first = memory.malloc(5 * PAGE)
@@ -101,7 +71,7 @@ def test_what_does_not_fit_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_buffers_never_overlap_and_always_lie_on_pages(seed: int) -> None:
+def test_g05_buffers_never_overlap_and_cycles_leak_nothing(seed: int) -> None:
     generator = random.Random(seed)
     mapped = Mapped(capacity=10**6 * PAGE)
     memory = PagedMemory(mapped)
@@ -122,6 +92,27 @@ def test_buffers_never_overlap_and_always_lie_on_pages(seed: int) -> None:
         assert covered == size
     memory.close()
     assert (mapped.used, mapped.reserved) == (0, 0)
+
+
+def test_r09_the_two_workspace_slots_share_a_page_and_are_counted_apart() -> None:
+    twin, mapped = Twin(), Mapped()
+    device = CudaDevice(platform=Platform(twin, twin, twin, memory=PagedMemory(mapped)))
+    memory = SessionMemory(device, SessionLeases(Governor({}), "a session"))
+    for lifetime, size in ((Lifetime.SESSION_PERSISTENT, 1000), (Lifetime.STEP_SCOPED, 500)):
+        needs = {each: size if each is lifetime else 0 for each in Lifetime}
+        reserve_slot(memory, lifetime, WorkspacePlan(needs, dict.fromkeys(Lifetime, 256), {}))
+    assert mapped.used == PAGE
+    sites = {site.name: counts.current_bytes for site, counts in device.ledger.sites.items()}
+    assert sites == {"session-persistent": 1000, "step-scoped": 500}
+    assert memory.leases.sizes == {
+        "session-persistent workspace": 1000,
+        "step-scoped workspace": 500,
+    }
+    memory.give(memory.workspace.pop(Lifetime.STEP_SCOPED))
+    assert mapped.used == PAGE, "the other one is still on it"
+    assert memory.leases.sizes["step-scoped workspace"] == 0
+    memory.close()
+    assert mapped.used == 0
 
 
 def test_without_addresses_every_buffer_is_the_runtimes(monkeypatch: pytest.MonkeyPatch) -> None:

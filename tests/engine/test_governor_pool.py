@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import threading
 from functools import partial
 
 import pytest
 
+from vramscope.devices.base import NoRoomError
 from vramscope.devices.governor_pool import (
     MIB,
     RETAINED_LIMIT,
-    Block,
     PoolOptions,
     RawPool,
     SiteStats,
@@ -31,15 +30,18 @@ class FakeDriver:
         self.out: dict[int, int] = {}
         self.next = 0x1000
 
-    def allocate(self, size: int) -> int:
+    def malloc(self, size: int) -> int:
         if sum(self.out.values()) + size > self.capacity:
-            raise AllocationFailedError("cuMemAlloc", "CUDA_ERROR_OUT_OF_MEMORY", requested=size)
+            raise NoRoomError("cuMemAlloc answers CUDA_ERROR_OUT_OF_MEMORY")
         self.next += size
         self.out[self.next] = size
         return self.next
 
     def free(self, address: int) -> None:
         del self.out[address]
+
+    def close(self) -> None:
+        self.out.clear()
 
 
 def test_r06_a_class_holds_its_request_and_grows_with_it() -> None:
@@ -171,23 +173,19 @@ def test_nothing_is_trimmed_for_what_cannot_fit_under_the_limit() -> None:
     assert (pool.retained, pool.allocation_counts) == (512 * MIB, AllocationCounts(1, 0))
 
 
-def test_r07_requests_of_one_class_are_attributed_to_the_line_that_asked() -> None:
+def test_r07_requests_of_one_class_are_attributed_to_the_site_that_asked() -> None:
     pool = RawPool(FakeDriver(), PoolOptions(profile=True))
-    line = inspect.getsourcelines(ask)[1] + 1
     for size in (513, 700):
-        pool.release(ask(pool, size))
-    assert pool.site_stats == (SiteStats(__file__, line, 2, 1213, 1, 1024, 1, 1024),)
-    pool.allocate(513)
-    assert len(pool.site_stats) == 2
-
-
-def ask(pool: RawPool, size: int) -> Block:
-    return pool.allocate(size)
+        pool.release(pool.allocate(size, "scores"))
+    scores = SiteStats("scores", 2, 1213, 1, 1024, 1, 1024)
+    assert list(pool.site_stats) == [scores]
+    pool.allocate(513, "control")
+    assert list(pool.site_stats) == [scores, SiteStats("control", 1, 513, 0, 0, 1, 1024)]
 
 
 def test_r07_a_disabled_profile_has_no_state() -> None:
     pool = RawPool(FakeDriver())
-    ask(pool, 513)
+    pool.allocate(513, "scores")
     assert (pool.site_stats, pool._sites) == ((), {})
 
 

@@ -15,6 +15,7 @@ from small_models import opened
 
 from vramscope.api import make_plan
 from vramscope.devices.governor import Governor
+from vramscope.devices.governor_mapping import GRANULE, HostMapper
 from vramscope.devices.governor_types import Tier
 from vramscope.devices.host import HostDevice
 from vramscope.errors import BindingError, InvalidRequestError, OutOfBudgetError, TierExhaustedError
@@ -164,6 +165,33 @@ def test_g05_growth_in_place_keeps_the_captured_graph() -> None:
     assert session.replay([x, y])
     assert np.unique(y.read_logical()).tolist() == [7]
     assert session.slot.invalidations == 0
+
+
+def test_g05_cycles_of_growing_and_shrinking_leak_nothing() -> None:
+    governor, device = Governor({Tier.DEVICE: 2**30}), HostDevice()
+    session = session_under(governor, device)
+    before = (governor.used(Tier.DEVICE), device.ledger.total.current_bytes)
+    x = virtual(session)
+    for turn in range(20):
+        x.commit(0, (1 + turn % ROWS) * PAGE)
+        assert x.committed_bytes == (1 + turn % ROWS) * PAGE
+        x.decommit(0, ROWS * PAGE)
+    assert (governor.used(Tier.DEVICE), device.ledger.total.current_bytes) == before
+    x.close()
+    assert (governor.used(Tier.DEVICE), device.ledger.total.current_bytes) == before
+
+
+def test_g05_host_memory_gives_its_pages_back_and_keeps_its_addresses() -> None:
+    mapper = HostMapper(3 * PAGE, PAGE)
+    mapper.map(1)
+    view = mapper.view(PAGE, PAGE)
+    view[:] = 9
+    address = mapper.address
+    mapper.unmap(1)
+    mapper.map(1)
+    assert (int(view.sum()), mapper.address, view.ctypes.data) == (0, address, address + PAGE)
+    assert (mapper.size, mapper.granule) == (3 * PAGE, PAGE)
+    assert HostMapper(1).size == HostMapper(1).granule == GRANULE == 2 * 2**20
 
 
 # ------------------------------------------------------------------------------------ where it cannot be

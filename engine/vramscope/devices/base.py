@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from vramscope.devices.ledger import Lease, Ledger, Site
+    from vramscope.devices.ledger import AllocationCounts, Lease, Ledger, Site
     from vramscope.graph.model import Array, Node, Step
     from vramscope.ops.call import Call
     from vramscope.ops.spec import Kernel, OpSpec
@@ -73,6 +73,26 @@ class Buffer:
         return self.lease.size
 
 
+@dataclass(eq=False)
+class NoRoomError(Exception):
+    """The memory underneath has no room, in its own words."""
+
+    why: str
+
+
+class Memory(Protocol):
+    """Where a device's buffers come from."""
+
+    def malloc(self, size: int) -> int:
+        """The address of ``size`` new bytes; raises NoRoomError."""
+
+    def free(self, address: int) -> None:
+        """Takes them back, once nothing on the device uses them."""
+
+    def close(self) -> None:
+        """Gives everything back."""
+
+
 class Device(Protocol):
     """One device. Every byte it gives out is in its ledger; one thread owns it."""
 
@@ -87,6 +107,10 @@ class Device(Protocol):
     @property
     def runtime(self) -> str:
         """Whose kernels' scratch a plan for this device counts: a scenario's ``runtime``."""
+
+    @property
+    def allocation_counts(self) -> AllocationCounts:
+        """Calls of the memory underneath so far; scratch that was kept since the last run costs none."""
 
     def allocate(self, site: Site, size: int) -> Buffer:
         """A new buffer of exactly ``size`` bytes; raises OutOfBudgetError or LedgerSealedError."""

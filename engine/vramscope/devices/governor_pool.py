@@ -6,32 +6,22 @@ runs out the pool is drained and the request tried once more. Pool hits count as
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from vramscope.devices.base import NoRoomError
 from vramscope.devices.governor_types import checked_bytes
 from vramscope.devices.ledger import AllocationCounts
 from vramscope.errors import AllocationFailedError, VramscopeError
 from vramscope.units import align
 
 if TYPE_CHECKING:
-    from types import FrameType
+    from vramscope.devices.base import Memory
 
 SMALLEST_CLASS = 512
 MIB = 2**20
 RETAINED_LIMIT = 2 * 2**30
-
-
-class Driver(Protocol):
-    """The allocator underneath."""
-
-    def allocate(self, size: int) -> int:
-        """The address of ``size`` bytes; raises AllocationFailedError when there are none."""
-
-    def free(self, address: int) -> None:
-        """Gives memory back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +29,7 @@ class PoolOptions:
     """How a pool behaves.
 
     ``limit``: bytes in use and cached together, None for no limit but the driver's. ``trim_when_full``: drain
-    and try once more instead of refusing. ``profile``: keep counts per calling line.
+    and try once more instead of refusing. ``profile``: keep counts per site.
     """
 
     enabled: bool = True
@@ -61,10 +51,9 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class SiteStats:
-    """What one line of code asked for; ``…_bytes`` of driver and pool count whole classes."""
+    """What was asked for at one site; ``…_bytes`` of driver and pool count whole classes."""
 
-    file: str
-    line: int
+    site: str
     requests: int = 0
     requested_bytes: int = 0
     driver_allocations: int = 0
@@ -94,11 +83,11 @@ def size_class(size: int) -> int:
 
 
 class RawPool:
-    """Blocks from a driver, reused by class. Not thread-safe: one thread owns a device."""
+    """Blocks from the memory underneath, reused by class. Not thread-safe: one thread owns a device."""
 
-    def __init__(self, driver: Driver, options: PoolOptions | None = None) -> None:
+    def __init__(self, memory: Memory, options: PoolOptions | None = None) -> None:
         """``options``: the defaults when left out."""
-        self._driver = driver
+        self._memory = memory
         self._options = options or PoolOptions()
         self._cached: dict[int, list[int]] = {}
         self._open: dict[int, Block] = {}
@@ -106,7 +95,7 @@ class RawPool:
         self._used = 0
         self._retained = 0
         self._counts: Counter[str] = Counter()
-        self._sites: dict[tuple[str, int], SiteStats] = {}
+        self._sites: dict[str, SiteStats] = {}
         self._trims: list[TrimNotice] = []
 
     @property
@@ -136,11 +125,15 @@ class RawPool:
 
     @property
     def site_stats(self) -> tuple[SiteStats, ...]:
-        """Counts per calling line; empty when the profile is off."""
+        """Counts per site; empty when the profile is off."""
         return tuple(self._sites.values())
 
-    def allocate(self, size: int) -> Block:
-        """A block of at least ``size`` bytes (0 is legal).
+    def keeps(self, size: int) -> bool:
+        """Whether a block for ``size`` bytes is kept."""
+        return bool(self._cached.get(size_class(size)))
+
+    def allocate(self, size: int, site: str = "") -> Block:
+        """A block of at least ``size`` bytes (0 is legal) for ``site``.
 
         Raises:
             AllocationFailedError: neither the limit nor the driver holds it; it says what is used, what is
@@ -158,7 +151,7 @@ class RawPool:
         self._next += 1
         self._open[block.number] = block
         if self._options.profile:
-            self._attribute(inspect.currentframe(), block, hit=hit)
+            self._attribute(site, block, hit=hit)
         return block
 
     def release(self, block: Block) -> None:
@@ -175,6 +168,19 @@ class RawPool:
             self._cached.setdefault(block.size, []).append(block.address)
         else:
             self._free(block.address)
+
+    def from_below(self, size: int) -> int:
+        """The address of exactly ``size`` bytes that never come back here; what is kept gives way to them.
+
+        Raises:
+            NoRoomError: the memory underneath has none left.
+        """
+        try:
+            return self._memory.malloc(size)
+        except NoRoomError:
+            if not self.trim():
+                raise
+        return self._memory.malloc(size)
 
     def trim(self) -> int:
         """Gives everything cached back to the driver and returns how many bytes that was."""
@@ -202,8 +208,8 @@ class RawPool:
         if not self._within_limit(self.used + self.retained + whole):
             raise self._refusal(whole, size, f"the pool's limit is {self._options.limit:,}")
         try:
-            return self._driver.allocate(whole)
-        except AllocationFailedError as refusal:
+            return self._memory.malloc(whole)
+        except NoRoomError as refusal:
             raise self._refusal(whole, size, refusal.why) from refusal
 
     def _within_limit(self, total: int) -> bool:
@@ -225,14 +231,12 @@ class RawPool:
         )
 
     def _free(self, address: int) -> None:
-        self._driver.free(address)
+        self._memory.free(address)
         self._counts["frees"] += 1
 
-    def _attribute(self, frame: FrameType | None, block: Block, *, hit: bool) -> None:
-        caller = frame.f_back if frame else None
-        place = (caller.f_code.co_filename, caller.f_lineno) if caller else ("", 0)
-        now = self._sites.get(place, SiteStats(*place))
-        self._sites[place] = replace(
+    def _attribute(self, site: str, block: Block, *, hit: bool) -> None:
+        now = self._sites.get(site, SiteStats(site))
+        self._sites[site] = replace(
             now,
             requests=now.requests + 1,
             requested_bytes=now.requested_bytes + block.requested,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vramscope.devices.base import Action, BoundLaunch, Buffer, FeedWrite, FusionFacts, Replay
+from vramscope.devices.base import Action, BoundLaunch, Buffer, FeedWrite, FusionFacts, NoRoomError, Replay
 from vramscope.devices.blas import BlasThreads
+from vramscope.devices.buffers import DeviceBuffers
 from vramscope.devices.latch import ErrorLatch
-from vramscope.devices.ledger import Ledger, Site
-from vramscope.devices.pages import HostPages
+from vramscope.devices.pages import HostMemory
 from vramscope.errors import CancelledError, RecordingError, VramscopeError
 from vramscope.ops.reference import run_reference
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from vramscope.devices.governor_pool import PoolOptions
+    from vramscope.devices.ledger import AllocationCounts, Ledger, Site
     from vramscope.graph.model import Array, Node
     from vramscope.ops.spec import Kernel, OpSpec
 
@@ -29,15 +31,19 @@ ALIGNMENT = 512
 class HostDevice:
     """Buffers in host memory. The budget stands for the memory of the card that is being tried."""
 
-    def __init__(self, budget: int | None = None, threads: int | None = None) -> None:
-        """``budget``: bytes that may be out at once, None for no limit; ``threads``.
+    def __init__(
+        self, budget: int | None = None, threads: int | None = None, pool: PoolOptions | None = None
+    ) -> None:
+        """Nothing is allocated.
 
-        Of BLAS, None to measure.
+        Args:
+            budget: bytes that may be out at once, None for no limit.
+            threads: of BLAS, None to measure.
+            pool: how scratch is kept between runs.
         """
         self._blas = BlasThreads(threads)
-        self._pages = HostPages(ALIGNMENT)
-        self._ledger = Ledger(budget)
-        self._open: dict[int, Buffer] = {}
+        memory = HostMemory(ALIGNMENT)
+        self.buffers = DeviceBuffers(budget, memory, memory.view, pool)
         self._recording = False
         self._deferred: list[Buffer] = []
         self._latch = ErrorLatch()
@@ -55,7 +61,12 @@ class HostDevice:
     @property
     def ledger(self) -> Ledger:
         """Counts what is out."""
-        return self._ledger
+        return self.buffers.ledger
+
+    @property
+    def allocation_counts(self) -> AllocationCounts:
+        """Requests of memory from the operating system."""
+        return self.buffers.allocation_counts
 
     @property
     def runtime(self) -> str:
@@ -70,15 +81,10 @@ class HostDevice:
             LedgerSealedError: a graph is being captured or replayed.
             MemoryError: the operating system refused; nothing stays counted.
         """
-        lease = self._ledger.take(site, size)
         try:
-            view = self._pages.take(size)
-        except MemoryError:
-            self._ledger.give_back(lease)
-            raise
-        buffer = Buffer(lease, view, view.ctypes.data)
-        self._open[lease.number] = buffer
-        return buffer
+            return self.buffers.allocate(site, size)
+        except NoRoomError as error:
+            raise MemoryError(error.why) from error
 
     def release(self, buffer: Buffer) -> None:
         """Gives a buffer back; inside a recording it is given back after it.
@@ -89,8 +95,7 @@ class HostDevice:
         if self._recording:
             self._deferred.append(buffer)
             return
-        self._ledger.give_back(buffer.lease)
-        del self._open[buffer.lease.number]
+        self.buffers.release(buffer)
 
     def kernel(self, node: Node, spec: OpSpec) -> Kernel:
         """The operator's own host kernel, else the reference evaluator."""
@@ -173,7 +178,7 @@ class HostDevice:
         frozen = tuple(action for _, action in actions)
 
         def replay() -> None:
-            with self._ledger.sealed("a replay"):
+            with self.ledger.sealed("a replay"):
                 for action in frozen:
                     action()
 
@@ -181,7 +186,7 @@ class HostDevice:
 
     def _record_one(self, position: int, name: str, action: Callable[[], None]) -> None:
         try:
-            with self._ledger.sealed(f"the recording of {name}"):
+            with self.ledger.sealed(f"the recording of {name}"):
                 action()
         except CancelledError:
             raise
@@ -216,9 +221,7 @@ class HostDevice:
 
     def close(self) -> None:
         """Gives back everything that is still out."""
-        for buffer in tuple(self._open.values()):
-            self.release(buffer)
-        self._pages.close()
+        self.buffers.close()
 
 
 def _feed(write: FeedWrite) -> Callable[[], None]:

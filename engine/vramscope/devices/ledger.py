@@ -8,7 +8,7 @@ A *phase* is whatever the owner says is going on. The ledger never counts its ow
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from vramscope.devices.governor_types import checked_bytes
@@ -54,6 +54,8 @@ class Site:
     component: str
     name: str
     node: str = ""
+    transient: bool = field(default=False, compare=False)
+    """Given back after every run: the device keeps the memory for the next one."""
 
     def __str__(self) -> str:
         return f"{self.component}: {self.name}" + (f" of {self.node}" if self.node else "")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vramscope.devices.base import NoRoomError
 from vramscope.units import align
 
 if TYPE_CHECKING:
@@ -48,6 +49,38 @@ class HostPages:
     def close(self) -> None:
         """Begins no more arrays in the chunk at hand."""
         self._chunk = None
+
+
+class HostMemory:
+    """Host pages by address."""
+
+    def __init__(self, alignment: int) -> None:
+        """``alignment``: of every address, in bytes, a power of two."""
+        self._pages = HostPages(alignment)
+        self._held: dict[int, Array] = {}
+
+    def malloc(self, size: int) -> int:
+        """The address of ``size`` new bytes; raises NoRoomError where the operating system refuses."""
+        try:
+            found = self._pages.take(size)
+        except MemoryError as error:
+            raise NoRoomError(str(error)) from error
+        address: int = found.ctypes.data
+        self._held[address] = found
+        return address
+
+    def view(self, address: int, size: int) -> Array:
+        """The first ``size`` bytes at an address that is held."""
+        return self._held[address][:size]
+
+    def free(self, address: int) -> None:
+        """The memory goes back with the last array that views it."""
+        del self._held[address]
+
+    def close(self) -> None:
+        """Nothing is held any more."""
+        self._held.clear()
+        self._pages.close()
 
 
 def _aligned(size: int, alignment: int) -> Array:

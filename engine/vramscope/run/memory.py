@@ -51,6 +51,8 @@ class SessionMemory:
     """What each workspace slot is aligned to at least."""
     children: dict[str, ChildExecutors] = field(default_factory=dict)
     """Prepared bodies, by the path of their node."""
+    returns_step: bool = False
+    """Whether the step slot goes back after every run, so that its memory is kept for the next one."""
     zone: MappedZone | None = None
     """Where virtual memory is mapped; made when it is first needed."""
     quarantine: Quarantine = field(default_factory=Quarantine)
@@ -66,7 +68,8 @@ class SessionMemory:
             LedgerSealedError: a graph is being captured or replayed.
             OutOfBudgetError: the governor's limit, or the device, does not hold it.
         """
-        where = site(component, name)
+        transient = self.returns_step and _is_step_slot(component, name)
+        where = site(component, name, transient=transient)
         self.device.ledger.require_unsealed(where, size)
         self.leases.charge(where, size)
         try:
@@ -129,9 +132,13 @@ def _ready() -> bool:
     return True
 
 
-def site(component: ComponentName, name: str) -> Site:
+def site(component: ComponentName, name: str, *, transient: bool = False) -> Site:
     """A ledger site of a plan's component."""
-    return Site(component.value, name)
+    return Site(component.value, name, transient=transient)
+
+
+def _is_step_slot(component: ComponentName, name: str) -> bool:
+    return component is ComponentName.WORKSPACE and name == Lifetime.STEP_SCOPED.value
 
 
 def stored_tensor(memory: SessionMemory, source: WeightSource) -> Tensor:

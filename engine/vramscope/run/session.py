@@ -22,7 +22,7 @@ from vramscope.run.placing import deliver, fetch, place, upload
 from vramscope.run.runner import Runner
 from vramscope.run.seeding import WarmShapes, capture_signature, seen_shapes
 from vramscope.run.session_state import SessionState, new_state
-from vramscope.run.session_types import AllocationCounts, Outputs, SessionOptions
+from vramscope.run.session_types import Outputs, SessionOptions
 from vramscope.run.traffic import MixtureTraffic
 from vramscope.run.variants import VariantCache, VariantStatistics, shape_key
 from vramscope.run.workspace import reserve_slot
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from vramscope.devices.base import Device
+    from vramscope.devices.ledger import AllocationCounts
     from vramscope.graph.model import Array, Model
     from vramscope.plan.sizes import Resolver
     from vramscope.plan.types import PhasePlan, Plan, Scenario
@@ -60,6 +61,7 @@ class ProgramSession:
         self._runner = Runner(
             Planner(plan.specialised or model), plan, device, options.events, options.governor
         )
+        self._runner.memory.returns_step = True
         memo = BranchMemo(self._runner.memory) if options.memoise_branches else None
         self._state = new_state(VariantCache(self._options.kernel_variants), memo)
         self.traffic = MixtureTraffic(self._runner, self._retire)
@@ -253,9 +255,8 @@ class ProgramSession:
     # ---------------------------------------------------------------------------------- what it says
 
     def device_allocation_counts(self) -> AllocationCounts:
-        """Allocations and frees of the device, in number."""
-        total = self._runner.device.ledger.total
-        return AllocationCounts(total.total_count, total.total_count - total.current_count)
+        """Allocations and frees of the device's memory; what it kept since the last run is neither."""
+        return self._runner.device.allocation_counts
 
     def check_device_capture_error(self) -> int:
         """Waits, then takes this session's own pending validation flags; 0 when there are none."""

@@ -52,11 +52,3 @@ class SessionOptions:
     progress: Progress = ignore_progress
     cancel: CancelCheck = never_cancelled
     governor: MemoryGovernor | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AllocationCounts:
-    """What the device has allocated and freed since it was made, in number."""
-
-    allocations: int
-    frees: int

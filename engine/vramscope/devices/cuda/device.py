@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from vramscope.devices.base import Buffer
+from vramscope.devices.base import Buffer, NoRoomError
+from vramscope.devices.buffers import DeviceBuffers
 from vramscope.devices.cuda.array import DeviceArray, at_address, contiguous_runs, need_device
 from vramscope.devices.cuda.fallback import run_on_host
 from vramscope.devices.cuda.fuse import Program, find_groups, norm_of_sum, unread_positions
 from vramscope.devices.cuda.fused_launch import fused_launch
 from vramscope.devices.cuda.layout import copy_launches
-from vramscope.devices.cuda.pages import NoRoomError, RuntimeMemory
+from vramscope.devices.cuda.pages import RuntimeMemory
 from vramscope.devices.cuda.platform import Platform, open_platform
 from vramscope.devices.cuda.prepared import Prepared, no_kernel, nothing
 from vramscope.devices.cuda.stepping import advance_launch, choose_launches
 from vramscope.devices.cuda.table import BUILDERS
 from vramscope.devices.cuda.work import NoKernelError, Work
-from vramscope.devices.ledger import Ledger
 from vramscope.errors import (
     AllocationFailedError,
     RecordingError,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from vramscope.devices.cuda.launch import Launch
     from vramscope.devices.cuda.platform import Issue
     from vramscope.devices.cuda.work import Builder
-    from vramscope.devices.ledger import Site
+    from vramscope.devices.ledger import AllocationCounts, Ledger, Site
     from vramscope.graph.model import Array, Node
     from vramscope.ops.call import Call
     from vramscope.ops.spec import Kernel, OpSpec
@@ -63,11 +63,10 @@ class CudaDevice:
         """
         self._platform = platform or open_platform(index)
         self._runtime: Any = self._platform.runtime
-        self._memory = self._platform.memory or RuntimeMemory(self._runtime)
         self._stream: Any = self._platform.stream
         self._index = index
-        self._ledger = Ledger(budget)
-        self._open: dict[int, Buffer] = {}
+        memory = self._platform.memory or RuntimeMemory(self._runtime)
+        self.buffers = DeviceBuffers(budget, memory, self._bytes)
         self._constants: dict[int, Array] = {}
         self._refusals: dict[int, str] = {}
         self._capturing = ""
@@ -94,12 +93,17 @@ class CudaDevice:
     @property
     def ledger(self) -> Ledger:
         """Counts what is out."""
-        return self._ledger
+        return self.buffers.ledger
 
     @property
     def runtime(self) -> str:
         """Plans count the scratch of the CUDA kernels."""
         return "cuda"
+
+    @property
+    def allocation_counts(self) -> AllocationCounts:
+        """Calls of the driver's allocator."""
+        return self.buffers.allocation_counts
 
     def card_memory(self) -> tuple[int, int]:
         """Bytes of the card: free, and in all."""
@@ -113,11 +117,9 @@ class CudaDevice:
             LedgerSealedError: a graph is being captured or replayed.
             AllocationFailedError: the card has no room.
         """
-        lease = self._ledger.take(site, size)
         try:
-            address = self._memory.malloc(size)
+            return self.buffers.allocate(site, size)
         except NoRoomError as error:
-            self._ledger.give_back(lease)
             free, total = self._runtime.memGetInfo()
             raise AllocationFailedError(
                 what=f"{size:,} bytes for {site}",
@@ -126,21 +128,19 @@ class CudaDevice:
                 requested=size,
                 used=total - free,
             ) from error
-        buffer = Buffer(lease, cast("Array", at_address(self, address, size)), address)
-        self._open[lease.number] = buffer
-        return buffer
+
+    def _bytes(self, address: int, size: int) -> Array:
+        return cast("Array", at_address(self, address, size))
 
     def release(self, buffer: Buffer) -> None:
         """Gives a buffer back, once the work that may use it is done."""
-        self._ledger.give_back(buffer.lease)
         self._stream.synchronize()
+        self.buffers.release(buffer)
         self._constants = {
             start: value
             for start, value in self._constants.items()
             if not buffer.address <= start < buffer.address + max(buffer.size, 1)
         }
-        self._memory.free(buffer.address)
-        del self._open[buffer.lease.number]
 
     def kernel(self, node: Node, spec: OpSpec) -> Kernel:
         """The node's kernels on the card where there are some, else its host kernel on copies.
@@ -253,9 +253,8 @@ class CudaDevice:
             self._constants[into.address] = np.frombuffer(values.tobytes(), np.uint8)
 
     def _is_weight(self, address: int) -> bool:
-        return any(
-            item.address == address and item.lease.site.component == WEIGHTS for item in self._open.values()
-        )
+        weights = (item for item in self.buffers.held if item.lease.site.component == WEIGHTS)
+        return any(item.address == address for item in weights)
 
     def download(self, source: Array) -> Array:
         """A host copy."""
@@ -340,7 +339,7 @@ class CudaDevice:
         """
         self._stream.synchronize()
         self.recorded.clear()
-        with self._ledger.sealed("the recording of a graph"), self._capture() as finish:
+        with self.ledger.sealed("the recording of a graph"), self._capture() as finish:
             for position, (name, action) in enumerate(actions):
                 self._capturing = name
                 try:
@@ -355,7 +354,7 @@ class CudaDevice:
                     ) from error
             graph = finish()
         graph.upload(self._stream)
-        launch, stream, ledger = graph.launch, self._stream, self._ledger
+        launch, stream, ledger = graph.launch, self._stream, self.ledger
 
         def replay() -> None:
             with ledger.sealed("a replay"):
@@ -393,7 +392,7 @@ class CudaDevice:
 
     def close(self) -> None:
         """Gives back everything that is still out."""
-        for buffer in tuple(self._open.values()):
-            self.release(buffer)
-        self._memory.close()
+        self._stream.synchronize()
+        self.buffers.close()
+        self._constants.clear()
         self._refusals.clear()

@@ -12,35 +12,18 @@ from bisect import insort
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from vramscope.devices.base import NoRoomError
 from vramscope.units import align
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from vramscope.devices.base import Memory
+
 RESERVED = 2**40
 """Bytes of addresses that are reserved: they cost nothing."""
 PINNED, ON_DEVICE, READ_AND_WRITE = 1, 1, 3
 """``CU_MEM_ALLOCATION_TYPE_PINNED``, ``CU_MEM_LOCATION_TYPE_DEVICE``, ``…_ACCESS_FLAGS_PROT_READWRITE``."""
-
-
-@dataclass(eq=False)
-class NoRoomError(Exception):
-    """The card has no room for a buffer, in the driver's words."""
-
-    why: str
-
-
-class Memory(Protocol):
-    """Where buffers come from."""
-
-    def malloc(self, size: int) -> int:
-        """The address of ``size`` new bytes; raises NoRoomError."""
-
-    def free(self, address: int) -> None:
-        """Takes them back, once nothing on the card uses them."""
-
-    def close(self) -> None:
-        """Gives everything back."""
 
 
 class RuntimeMemory:

@@ -12,8 +12,8 @@ from vramscope.devices.driver import LIBRARY
 from vramscope.errors import InputError
 
 if TYPE_CHECKING:
+    from vramscope.devices.base import Memory
     from vramscope.devices.cuda.launch import Launch
-    from vramscope.devices.cuda.pages import Memory
 
 
 class Issue(Protocol):

@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from vramscope_app.look import Look
     from vramscope_app.settings import Settings
 
-OVERVIEW_SHARE = 0.42
-"""No more of the window's height is taken by verdict, suggestions and components."""
 BEAT_MILLISECONDS = 11
 """Words and the two live charts take turns, each 30 times a second: together they would make a frame late."""
 FRESH_BEATS = 3
@@ -117,7 +115,7 @@ class MainWindow(CommandWindow):
         layout = QVBoxLayout(centre)
         layout.setContentsMargins(8, 7, 3, 3)
         layout.setSpacing(8)
-        layout.addWidget(Scrolled(self.overview, OVERVIEW_SHARE))
+        layout.addWidget(Scrolled(self.overview))
         layout.addWidget(self.nodes, 1)
         self.setCentralWidget(centre)
         self.docks = dock_places.make_docks(self, self._dock_panels())
@@ -214,6 +212,8 @@ class MainWindow(CommandWindow):
             self.scenario.set_scenario(new.scenario)
         if new.plan is not old.plan:
             self.axes.set_plan(new.plan)
+        if new.plan is not old.plan or new.model is not old.model:
+            self._model_label.setText(model_text(new.model, new.plan))
         self._show_charts(old, new)
         if new.nodes is not old.nodes or new.capture is not old.capture:
             self._show_nodes(new)
@@ -269,7 +269,6 @@ class MainWindow(CommandWindow):
     def _show_model(self, state: AppState) -> None:
         self.scenario.set_model(state.model)
         self.run_panel.set_model(state.model)
-        self._model_label.setText(model_text(state.model))
         self.setWindowTitle(window_title(state))
         self.scenario.setEnabled(not state.report)
         if state.model is not None and state.source is not None and state.source.path:

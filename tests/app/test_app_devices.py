@@ -47,7 +47,7 @@ def test_a_model_without_weights_is_planned_and_says_why_it_does_not_run(
     script.plan()
     assert not script.window.actions_by_id["prefill"].isEnabled()
     assert script.window.actions_by_id["export"].isEnabled()
-    assert "left out" in script.window.run_panel.output.placeholderText()
+    assert "not here" in script.window.run_panel.output.placeholderText()
     assert not runs(script.controller.state)
     script.open()
     script.plan()

@@ -250,6 +250,7 @@ def large(studio: Studio, shape: Path, folder: Path) -> None:
         stream.truncate(SPARSE_BYTES)
     studio.open(OpenParams(path=str(model)))
     studio.plan_with(card="GeForce RTX 4090", context=8192, prompt=2048)
+    studio.journey.window.jump(next(iter(studio.journey.state.nodes["decode"].column("name")[40:])))
     studio.shoot("8b", "headroom", "arena", "inspector", "axes")
 
 

@@ -179,9 +179,10 @@ class LegendCell(QWidget):
         grid.setHorizontalSpacing(6)
         grid.setVerticalSpacing(0)
         grid.addWidget(self._swatch, 0, 0, Qt.AlignmentFlag.AlignVCenter)
-        for row, label in enumerate((self._name, self._planned, self._measured)):
-            grid.addWidget(label, row, 1)
-        grid.setColumnStretch(1, 1)
+        grid.addWidget(self._name, 0, 1, 1, 2)
+        grid.addWidget(self._planned, 1, 1)
+        grid.addWidget(self._measured, 1, 2)
+        grid.setColumnStretch(2, 1)
 
     def show_entry(self, entry: LegendEntry, look: Look, *, measured: bool) -> None:
         """Shows another component; ``measured``: whether any of them was measured, so that lines agree."""
@@ -193,7 +194,7 @@ class LegendCell(QWidget):
         certainty = f"  <span style='font-weight:400'>{entry.certainty}</span>" if not hatched else ""
         self._planned.setText(f"{entry.planned}{certainty}")
         self._measured.setVisible(measured)
-        self._measured.setText(f"{entry.measured} measured" if entry.measured else " ")
+        self._measured.setText(f"· {entry.measured} measured" if entry.measured else "")
         self.setToolTip(entry.tip)
 
 

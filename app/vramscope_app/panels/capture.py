@@ -177,7 +177,7 @@ class CapturePanel(QWidget):
 def _below(words: QLabel, table: TablePanel) -> QWidget:
     """A table with a line of words above it."""
     words.setProperty("role", "muted")
-    words.setContentsMargins(6, 4, 6, 4)
+    words.setContentsMargins(6, 2, 6, 2)
     words.setMinimumWidth(40)
     box = QWidget()
     layout = QVBoxLayout(box)

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 
 LINE_SPACING = 4
+SHARE, BARS_AND_DOCKS, LEAST = 0.48, 290, 120
+"""How much of the window's height, without bars and docks, a scrolled part takes at most; never less."""
 CHANGES = (QEvent.Type.Resize, QEvent.Type.LayoutRequest)
 
 
@@ -159,11 +161,11 @@ class HeightKeeper(QObject):
 
 
 class Scrolled(QScrollArea):
-    """A part as high as it needs to be, but never more than a share of its window: then it scrolls."""
+    """A part as high as it needs to be, but never more than its share of the window: then it scrolls."""
 
-    def __init__(self, part: QWidget, share: float) -> None:
+    def __init__(self, part: QWidget) -> None:
         super().__init__()
-        self._part, self._share = part, share
+        self._part = part
         HeightKeeper(part)
         self.setWidget(part)
         self.setWidgetResizable(True)
@@ -188,5 +190,6 @@ class Scrolled(QScrollArea):
 
     def _fit(self) -> None:
         needed = max(self._part.minimumHeight(), self._part.minimumSizeHint().height())
-        self.setFixedHeight(min(needed, round(self.window().height() * self._share)))
+        most = round((self.window().height() - BARS_AND_DOCKS) * SHARE)
+        self.setFixedHeight(min(needed, max(most, LEAST)))
         self.setMinimumWidth(self._part.minimumSizeHint().width())

@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
 from vramscope_app.models.node_model import NodeModel
 from vramscope_app.panels.node_columns import ColumnMenu
 from vramscope_app.panels.share import NodeCellDelegate
+from vramscope_app.panels.table import LEAST_HEIGHT
 from vramscope_app.rows.columns import COLUMNS
 from vramscope_app.rows.nodes import EMPTY_TABLE, NodeTable
 from vramscope_app.rows.query import HELP
@@ -118,6 +119,7 @@ class NodePanel(QWidget):
         view.setObjectName("node_tree")
         view.setAccessibleName("Nodes")
         view.setUniformRowHeights(True)
+        view.setMinimumHeight(LEAST_HEIGHT)
         view.setAlternatingRowColors(True)
         view.setModel(self.model)
         view.setIndentation(15)

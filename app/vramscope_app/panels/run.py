@@ -12,6 +12,7 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QPlainTextEdit,
+    QSizePolicy,
     QSpinBox,
     QStackedWidget,
     QToolButton,
@@ -92,13 +93,16 @@ class RunPanel(QWidget):
         self.prompt.setObjectName("prompt_text")
         self.prompt.setAccessibleName("Prompt")
         self.prompt.setTabChangesFocus(True)
-        self.prompt.setFixedHeight(self.prompt.fontMetrics().height() * 3 + 14)
+        self.prompt.setFixedHeight(self.prompt.fontMetrics().height() * 2 + 16)
         self.output.setObjectName("output_text")
         self.output.setAccessibleName("Generated text")
         self.output.setReadOnly(True)
         self.output.setPlaceholderText(EMPTY_OUTPUT)
         self.output.setMaximumBlockCount(5000)
-        self.output.setMinimumHeight(self.output.fontMetrics().height() * 3 + 14)
+        # The panel scrolls once there is not even its least height, not when it lacks what it would like.
+        self.output.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
+        self.outputs.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
+        self.output.setMinimumHeight(self.output.fontMetrics().height() * 2 + 16)
         self._summary.setProperty("role", "muted")
         self._summary.setWordWrap(True)
         self._summary.setObjectName("run_summary")
@@ -249,7 +253,7 @@ def _button(action: QAction) -> QToolButton:
     button = QToolButton()
     button.setDefaultAction(action)
     button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-    button.setSizePolicy(button.sizePolicy().Policy.Expanding, button.sizePolicy().Policy.Fixed)
+    button.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
     button.setObjectName(f"button_{action.objectName()}")
     button.setAccessibleName(action.text())
     return button

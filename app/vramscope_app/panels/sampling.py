@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LARGEST_SEED = 2**31 - 1
+LEAST_WIDTH = 64
+"""Of a number: a narrow window shows the beginning of a long one."""
 WHERE = "0 is greedy: always the likeliest token"
 
 
@@ -45,6 +47,7 @@ class SamplingRow(QWidget):
             spin.setObjectName(name)
             spin.setAccessibleName(title.replace("&", ""))
             spin.setToolTip(tip)
+            spin.setMinimumWidth(LEAST_WIDTH)
             layout.addWidget(label, 0, column)
             layout.addWidget(spin, 1, column)
             layout.setColumnStretch(column, 1)

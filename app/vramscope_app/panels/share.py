@@ -81,7 +81,7 @@ class NodeCellDelegate(QStyledItemDelegate):
         if len(self._laid) >= KEPT_TEXTS:
             self._laid.clear()
         metrics = painter.fontMetrics()
-        shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, width) if width else text
+        shown = metrics.elidedText(text, Qt.TextElideMode.ElideMiddle, width) if width else text
         made = QStaticText(shown)
         made.setTextFormat(Qt.TextFormat.PlainText)
         made.prepare(font=painter.font())

@@ -14,9 +14,11 @@ from vramscope_app.panels.ticks import (
     AXIS_WIDTH,
     byte_spacing,
     byte_ticks,
+    count_spacing,
     count_ticks,
     log_spacing,
     log_ticks,
+    plain_spacing,
     plain_ticks,
 )
 from vramscope_app.rows.live import CAPTURE, EAGER, PREFILL, REPLAY, ends, logarithms
@@ -47,8 +49,8 @@ SIGNS = {"invalidate": ("✗", "bad"), "grow": ("▲", "warning"), "decline": ("
          "capture": ("●", "good")}  # fmt: skip
 TICKS = {
     "bytes": (byte_ticks, byte_spacing),
-    "counts": (count_ticks, None),
-    "plain": (plain_ticks, None),
+    "counts": (count_ticks, count_spacing),
+    "plain": (plain_ticks, plain_spacing),
     "log": (log_ticks, log_spacing),
 }
 
@@ -197,7 +199,7 @@ class StripChart(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph carries no t
         axis = self.getAxis("left")
         axis.setLabel(title, color=colour)
         axis.tickStrings, spacing = TICKS[kind]
-        axis.tickSpacing = spacing or type(axis).tickSpacing.__get__(axis)
+        axis.tickSpacing = spacing
         axis.picture = None
         axis.update()
 

@@ -16,12 +16,18 @@ if TYPE_CHECKING:
     from vramscope_app.rows.cells import Heading, Row
 
 
+LEAST_HEIGHT = 48
+"""A heading and a row: a small window cuts tables before anything else."""
+
+
 def dress_table(view: QTableView, name: str) -> None:
     """Dense rows, no grid, whole rows chosen."""
     view.setObjectName(name)
     view.setShowGrid(False)
     view.setAlternatingRowColors(True)
     view.setWordWrap(False)
+    view.setTextElideMode(Qt.TextElideMode.ElideMiddle)
+    view.setMinimumHeight(LEAST_HEIGHT)
     view.setTabKeyNavigation(False)
     view.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
     view.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
@@ -53,7 +59,7 @@ class TablePanel(QWidget):
         dress_table(self.view, name)
         unit = self.view.fontMetrics().averageCharWidth() + 1
         for column, heading in enumerate(headings):
-            self.view.setColumnWidth(column, max(heading.width, len(heading.title) + 2) * unit + 12)
+            self.view.setColumnWidth(column, max(heading.width, len(heading.title) + 1) * unit + 12)
         self._detail = QLabel()
         self._detail.setProperty("role", "muted")
         self._detail.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)

@@ -10,7 +10,7 @@ from vramscope_app.text import short_bytes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-AXIS_WIDTH = 66
+AXIS_WIDTH = 76
 
 
 def byte_ticks(values: Sequence[float], _scale: float, _spacing: float) -> list[str]:
@@ -27,6 +27,18 @@ def byte_spacing(low: float, high: float, size: float) -> list[tuple[float, floa
 def count_ticks(values: Sequence[float], _scale: float, _spacing: float) -> list[str]:
     """Tick texts of an axis of counts: whole numbers only."""
     return [f"{value:,.0f}" if abs(value - round(value)) < 1e-9 else "" for value in values]
+
+
+def plain_spacing(low: float, high: float, size: float) -> list[tuple[float, float]]:
+    """Tick distances of 1, 2 or 5 times a power of ten, a tick about every 20 pixels."""
+    wanted = max((high - low) / max(size / 20, 1), 1e-12)
+    power = 10.0 ** math.floor(math.log10(wanted))
+    return [(next(power * part for part in (1, 2, 5, 10) if power * part >= wanted * (1 - 1e-9)), 0.0)]
+
+
+def count_spacing(low: float, high: float, size: float) -> list[tuple[float, float]]:
+    """The same for counts: 1 or more."""
+    return [(max(plain_spacing(low, high, size)[0][0], 1.0), 0.0)]
 
 
 def plain_ticks(values: Sequence[float], _scale: float, _spacing: float) -> list[str]:

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from vramscope.messages.planning import AxisInfo, PlanInfo
 
 AXIS_HEADINGS = (
-    Heading("Symbol", 24, "The name of the dimension in the model"),
+    Heading("Symbol", 20, "The name of the dimension in the model"),
     Heading("Low", 7, "The smallest extent", right=True),
-    Heading("Maximum", 11, "The largest extent; double-click or press F2 to declare one", right=True),
+    Heading("Maximum", 9, "The largest extent; double-click or press F2 to declare one", right=True),
     Heading("In use", 8, "Of an axis that grows with the text: the tokens there are now", right=True),
-    Heading("Reserved ahead", 10, "Bytes of the KV cache that no token fills yet", right=True),
+    Heading("Ahead", 9, "Reserved ahead: bytes of the KV cache that no token fills yet", right=True),
     Heading("Known as", 9, "exact, bound, or refused"),
-    Heading("Because of", 15, "What bounds it"),
+    Heading("Because of", 11, "What bounds it"),
     Heading("Source", 32),
     Heading("Values", 7, "How many values have this dimension", right=True),
     Heading("First node", 34),

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from vramscope.messages.node import NodeInfo, ValueInfo
 
 DETAIL_HEADINGS = (
-    Heading("", 9, "An input, an output, a neighbour or a part of the scratch"),
-    Heading("Name", 36, "Double-click or press Enter on a neighbour to go there"),
-    Heading("Planned shape", 22, "≤ before a bounded extent"),
-    Heading("Bytes", 10, right=True),
-    Heading("Because of", 28, "Where a bounded extent comes from; below the table in full"),
-    Heading("Type", 9),
+    Heading("", 8, "An input, an output, a neighbour or a part of the scratch"),
+    Heading("Name", 30, "Double-click or press Enter on a neighbour to go there"),
+    Heading("Planned shape", 18, "≤ before a bounded extent"),
+    Heading("Bytes", 9, right=True),
+    Heading("Because of", 22, "Where a bounded extent comes from; below the table in full"),
+    Heading("Type", 7),
     Heading("Shape in the model", 34),
 )
 

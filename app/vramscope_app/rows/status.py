@@ -9,6 +9,7 @@ from vramscope_app.text import plural, short_bytes
 
 if TYPE_CHECKING:
     from vramscope.messages.model import ModelInfo
+    from vramscope.messages.planning import PlanInfo
     from vramscope_app.state import AppState
 
 
@@ -22,13 +23,15 @@ def engine_text(state: AppState) -> str:
     return f"engine {state.hello.engine_version} · {devices} · process {state.hello.process}"
 
 
-def model_text(model: ModelInfo | None) -> str:
-    """The open model in a few words."""
+def model_text(model: ModelInfo | None, plan: PlanInfo | None = None) -> str:
+    """The open model in a few words, and how long its plan took."""
     if model is None:
         return ""
     parts = [model.name, plural(model.nodes, "node"), f"{short_bytes(model.weights_bytes)} weights"]
     if model.contract is not None:
         parts += [model.contract.dialect, plural(model.contract.layers, "layer")]
+    if plan is not None and plan.milliseconds:
+        parts.append(f"planned in {plan.milliseconds:.0f} ms")
     return " · ".join(parts)
 
 

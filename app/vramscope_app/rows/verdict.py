@@ -60,7 +60,6 @@ def _body(plan: PlanInfo) -> str:
         parts.append(f"largest batch {verdict.largest_batch:,}")
     if verdict.blame:
         parts.append(f"largest part: {verdict.blame}")
-    parts.append(f"planned in {plan.milliseconds:.0f} ms")
     return " · ".join(parts)
 
 

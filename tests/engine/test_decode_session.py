@@ -67,13 +67,19 @@ def test_growth_past_a_bucket_kills_the_graph_once_with_every_reason_and_the_tok
     snapshot = growing.snapshot()
     assert snapshot.capacity == 512
     assert snapshot.slots[0].invalidations == 1
-    died = [event for event in events if event.kind is EventKind.INVALIDATE]
-    text = " ".join(event.text for event in died)
-    assert {event.step for event in died} == {256}
-    assert "physical_shape" in text
-    assert "device_pointer" in text
-    assert "256" in text
-    assert "512" in text
+    (died,) = [event for event in events if event.kind is EventKind.INVALIDATE]
+    assert (died.step, died.subject) == (256, "Primary")
+    (lost,) = growing.inspect().graphs[0].history
+    assert died.text == lost.cause == snapshot.slots[0].last_cause
+    first, *others = lost.changed
+    assert (lost.binding, lost.field, lost.old, lost.new) == (
+        *(first.binding, first.field),
+        *(first.old, first.new),
+    )
+    assert f"{first.binding}: {first.field} was {first.old} and is {first.new}, " in died.text
+    names = dict.fromkeys(item.field for item in others)
+    assert f"and {len(others)} more changed: {', '.join(names)}. " in died.text
+    assert names.keys() >= {"physical_shape", "device_pointer"}, "both reasons of case 23"
     assert growing.state is DecodeState.READY
 
 

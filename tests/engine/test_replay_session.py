@@ -63,6 +63,7 @@ def test_case_10_a_new_host_array_is_refused_by_its_address_and_the_same_one_is_
     error = caught.value
     assert (error.binding, error.field) == ("x", "device_pointer")
     assert (error.old, error.new) == (f"0x{one.ctypes.data:x}", f"0x{five.ctypes.data:x}")
+    assert error.why == f"device_pointer was {error.old} and is {error.new}", "nothing else changed"
     assert not result.any(), "the step was not produced"
 
 
@@ -74,8 +75,11 @@ def test_never_captured_and_bindings_changed_are_different_errors() -> None:
     with pytest.raises(BindingsChangedError) as caught:
         session.replay([y, x])
     assert (caught.value.binding, caught.value.field) == ("x", "input_name")
+    (lost,) = session.slot.history
+    assert (lost.binding, lost.field, lost.cause) == ("x", "input_name", str(caught.value))
+    assert f"and {len(lost.changed) - 1} more changed: binds_input, output_name, " in lost.cause
     assert session.captured_segment_count() == 0
-    with pytest.raises(NeverCapturedError, match=r"the last one died: .*input_name was x"):
+    with pytest.raises(NeverCapturedError, match=r"the last one died: .*input_name was x and is nothing, "):
         session.replay([x, y])
 
 

@@ -42,6 +42,7 @@ from vramscope.run.events import (
     never_cancelled,
 )
 from vramscope.run.runner import Runner
+from vramscope.run.signature import changed_error
 from vramscope.run.traffic import MixtureTraffic
 
 if TYPE_CHECKING:
@@ -253,7 +254,7 @@ class Decoder:
         changed = () if bindings is self._captured else self._slot.check(bindings)
         if changed:
             self._invalidate(changed)
-            raise changed[0].error()
+            raise changed_error(changed)
         self._slot.replay(self._runner, program, self._worker.work(bindings))
         self._moved(bindings)
         return self._result(started, before, StepKind.REPLAY)
@@ -359,7 +360,7 @@ class Decoder:
     def _grow(self, capacity: int) -> None:
         """Moves the KV cache to a larger bucket.
 
-        An installed graph dies of it, with every difference named.
+        An installed graph dies of it.
         """
         old = self._run.capacity
         grow_cache(self.model, self._runner, self.plan.scenario.batch, (old, capacity), self._run.position)
@@ -373,12 +374,10 @@ class Decoder:
             self._invalidate(self._slot.check(bindings))
 
     def _invalidate(self, changed: tuple[Difference, ...]) -> None:
-        causes = [str(item.error()) for item in changed] or ["the KV cache was replaced"]
-        more = f"; and {len(causes) - 1:,} more differences" if len(causes) > 1 else ""
-        self._slot.reset(causes[0] + more, next(iter(changed), None), self._run.position, changed)
+        cause = str(changed_error(changed)) if changed else "the KV cache was replaced"
+        self._slot.reset(cause, self._run.position, changed)
         self._state = DecodeState.WARM_UP
-        for cause in causes:
-            self._runner.say(EventKind.INVALIDATE, self._slot.name, cause, step=self._run.position)
+        self._runner.say(EventKind.INVALIDATE, self._slot.name, cause, step=self._run.position)
 
     def _tell_capture(self, report: CaptureReport) -> None:
         for item in report.declines:

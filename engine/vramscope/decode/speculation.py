@@ -22,6 +22,7 @@ from vramscope.plan.types import ComponentName, Exact, Phase
 from vramscope.run.events import EventKind, never_cancelled
 from vramscope.run.graph import StepWork
 from vramscope.run.placing import fitting_arena
+from vramscope.run.signature import changed_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -235,8 +236,8 @@ class Speculator:
         slot = self._parts.slot
         changed = slot.check(bindings) if slot.graph is not None else ()
         if changed:
-            cause = "; ".join(str(item.error()) for item in changed)
-            slot.reset(cause, changed[0], self._parts.run.position)
+            cause = str(changed_error(changed))
+            slot.reset(cause, self._parts.run.position, changed)
             self._warmed = frozenset()
             self._parts.runner.say(EventKind.INVALIDATE, slot.name, cause, step=self._parts.run.position)
 

@@ -11,7 +11,7 @@ from vramscope.run.graph import StepWork
 from vramscope.run.launch import release_unplanned, run_launch
 from vramscope.run.placing import deliver
 from vramscope.run.session_state import layout_of, moved_part
-from vramscope.run.signature import signature_of
+from vramscope.run.signature import changed_error, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +33,9 @@ def replay(session: ProgramSession, bindings: Sequence[DeviceIoBinding]) -> bool
     changed = slot.check(mapped.bindings if mapped is not None else ())
     assert mapped is not None
     if changed:
-        drop(session, slot, str(changed[0].error()), changed[0])
-        raise changed[0].error()
+        error = changed_error(changed)
+        drop(session, slot, str(error), changed)
+        raise error
     lost = _lost(session, slot)
     if lost:
         drop(session, slot, lost)
@@ -119,10 +120,10 @@ def _eagerly(session: ProgramSession, mapped: Mapped) -> bool:
     return False
 
 
-def drop(session: ProgramSession, slot: GraphSlot, cause: str, difference: Difference | None = None) -> bool:
+def drop(session: ProgramSession, slot: GraphSlot, cause: str, changed: tuple[Difference, ...] = ()) -> bool:
     """Resets a slot, and says which graph died, at which step and why."""
     alive = slot.graph is not None
-    held = slot.reset(cause, difference, session.state.step)
+    held = slot.reset(cause, session.state.step, changed)
     session.state.installed.pop(slot.name, None)
     if alive:
         session.runner.say(EventKind.INVALIDATE, slot.name, cause, step=session.state.step)

@@ -43,24 +43,28 @@ LENGTH_FIELDS = frozenset({"kernel_input_shape", "output_shape", "accepts_output
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first field in which two signatures differ."""
+    """A field in which two signatures of a binding differ."""
 
     binding: str
     field: str
     old: str
     new: str
 
-    def error(self) -> BindingsChangedError:
-        """The same as an exception."""
-        return BindingsChangedError(
-            what=f"the captured graph's binding {self.binding}",
-            why=f"{self.field} was {self.old} and is {self.new}",
-            remedy="Capture again with the new bindings",
-            binding=self.binding,
-            field=self.field,
-            old=self.old,
-            new=self.new,
-        )
+
+def changed_error(changed: Sequence[Difference]) -> BindingsChangedError:
+    """At least one difference as an exception: the first is to blame, of the others it says how many."""
+    first, *others = changed
+    fields_of_others = ", ".join(dict.fromkeys(item.field for item in others))
+    more = f", and {len(others):,} more changed: {fields_of_others}" if others else ""
+    return BindingsChangedError(
+        what=f"the captured graph's binding {first.binding}",
+        why=f"{first.field} was {first.old or 'nothing'} and is {first.new or 'nothing'}{more}",
+        remedy="Capture again with the new bindings",
+        binding=first.binding,
+        field=first.field,
+        old=first.old,
+        new=first.new,
+    )
 
 
 def signature_of(binding: Binding) -> BindingSignature:

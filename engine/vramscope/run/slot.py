@@ -187,7 +187,6 @@ class GraphSlot:
     def reset(
         self,
         cause: str,
-        difference: Difference | None = None,
         step: int = 0,
         changed: tuple[Difference, ...] = (),
     ) -> bool:
@@ -195,23 +194,23 @@ class GraphSlot:
 
         Args:
             cause: in words.
-            difference: the one to blame.
             step: at which it died.
-            changed: every difference, where more than one was found.
+            changed: the bindings' differences, the one to blame first.
         """
         if self.graph is None or self.token is None:
             return False
         held, signature = self.store.retire(self.token, cause), self.graph.signature
         self.graph = self.token = None
         record = Invalidation(step, self.name, cause, signature=signature)
-        if difference is not None:
+        if changed:
+            first = changed[0]
             record = replace(
                 record,
-                binding=difference.binding,
-                field=difference.field,
-                old=difference.old,
-                new=difference.new,
-                changed=changed or (difference,),
+                binding=first.binding,
+                field=first.field,
+                old=first.old,
+                new=first.new,
+                changed=changed,
             )
         self.invalidations += 1
         self.history = (*self.history, record)[-KEPT_INVALIDATIONS:]

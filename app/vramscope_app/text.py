@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from vramscope.messages.planning import BytesFigure
 
 UNKNOWN = "unknown"
+PREFIXES = {"bound": "≤ ", "growing": "grows to "}
+"""What stands in front of bytes that are the most there may be."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _PARSED = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
@@ -32,10 +34,10 @@ def exact_bytes(size: int | None) -> str:
 
 
 def figure_text(figure: BytesFigure) -> str:
-    """A figure in short: ``≤`` before a bound, ``unknown`` for what nobody knows."""
+    """A figure in short: ``≤`` before a bound, that it grows, ``unknown`` for what nobody knows."""
     if figure.bytes is None:
         return UNKNOWN
-    return f"≤ {short_bytes(figure.bytes)}" if figure.certainty == "bound" else short_bytes(figure.bytes)
+    return PREFIXES.get(figure.certainty, "") + short_bytes(figure.bytes)
 
 
 def figure_tip(figure: BytesFigure) -> str:

@@ -41,6 +41,7 @@ def test_exact_bytes_keep_every_byte() -> None:
 
 def test_a_bound_is_marked_and_an_unknown_figure_says_so() -> None:
     assert figure_text(BytesFigure(bytes=2048, certainty="bound")) == "≤ 2.00 KiB"
+    assert figure_text(BytesFigure(bytes=2048, certainty="growing")) == "grows to 2.00 KiB"
     assert figure_text(BytesFigure(bytes=2048, certainty="exact")) == "2.00 KiB"
     assert figure_text(BytesFigure(bytes=None, certainty="unknown")) == "unknown"
     assert figure_tip(BytesFigure(bytes=2048, certainty="measured")) == "2,048 bytes (measured)"

@@ -13,7 +13,7 @@ from vramscope.cli.session import check_reports, make_plan, open_model, scenario
 from vramscope.errors import InputError
 from vramscope.messages.live import Empty, SnapshotInfo
 from vramscope.messages.planning import ScenarioInfo
-from vramscope.messages.reporting import CompareParams, DifferenceInfo
+from vramscope.messages.reporting import DifferenceInfo
 from vramscope.messages.running import (
     CaptureInfo,
     CountParams,
@@ -25,9 +25,9 @@ from vramscope.messages.running import (
     SamplingInfo,
     VerifyInfo,
 )
+from vramscope.report.compare import prediction
 from vramscope.report.text import figure_text, rate_text
 from vramscope.server.engine import Engine
-from vramscope.server.reporting import compare
 from vramscope.units import format_bytes
 
 if TYPE_CHECKING:
@@ -220,6 +220,7 @@ def generate(
         else:
             stepped = _steps(engine, rest, said, listener) or stepped
     verified = engine.verify(CountParams(count=verify), listener) if verify and captured else None
+    record = engine.run_record()
     return Outcome(
         model=info.path,
         device=params.device,
@@ -233,7 +234,7 @@ def generate(
         replay=replayed,
         verify=verified,
         snapshot=engine.snapshot(),
-        prediction=compare(engine, CompareParams(run=True), listener).components,
+        prediction=[] if record is None else prediction(record),
     )
 
 

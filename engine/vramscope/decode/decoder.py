@@ -29,6 +29,7 @@ from vramscope.decode.types import (
 from vramscope.decode.verify import verify
 from vramscope.devices.host import HostDevice
 from vramscope.errors import InputError, NeverCapturedError
+from vramscope.plan.kv import first_capacity
 from vramscope.plan.planner import Planner, available_bytes
 from vramscope.plan.symbols import Extents
 from vramscope.plan.types import Phase, Plan, Scenario
@@ -106,7 +107,8 @@ class Decoder:
             CancelledError: the user asked to stop; nothing stays allocated.
         """
         try:
-            batch, self._run.capacity = self.plan.scenario.batch, self._first_capacity()
+            batch = self.plan.scenario.batch
+            self._run.capacity = first_capacity(self.plan.scenario, self.plan.kv.capacity)
             needed = sum(kv_buffer_bytes(self.model, batch, self._run.capacity).values())
             self._runner.prepare(progress, cancel, kv=needed)
             allocate_cache(self.model, self._runner, batch, self._run.capacity)
@@ -137,12 +139,6 @@ class Decoder:
     def device(self) -> Device:
         """The device, with its ledger."""
         return self._runner.device
-
-    def _first_capacity(self) -> int:
-        scenario, bucket = self.plan.scenario, self.plan.scenario.bucket
-        if not bucket.growing:
-            return self.plan.kv.capacity
-        return bucket.capacity(scenario.prompt + 1, self.plan.kv.capacity)
 
     def prefill(self, prompts: Sequence[Sequence[int]], cancel: CancelCheck = never_cancelled) -> StepResult:
         """Runs the prompts in one pass and chooses the first new token of every sequence.

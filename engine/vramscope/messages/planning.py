@@ -6,7 +6,7 @@ import msgspec
 
 
 class BytesFigure(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes (None: unknown) and how they are known: exact, bound, measured or unknown."""
+    """Bytes (None: unknown) and how they are known: exact, bound, growing, measured or unknown."""
 
     bytes: int | None
     certainty: str

@@ -55,9 +55,12 @@ def plan_components(
     kv_detail = f"{kv.capacity:,} tokens, {kv.bytes_per_token:,} B a token a sequence" if kv.rows else "none"
     if kv.transient:
         kv_detail += f"; {kv.transient:,} B of it only while the bucket grows"
+    if kv.first < kv.bytes:
+        kv_detail = f"{kv.first:,} B at first, grows to {kv_detail}"
+    known = Certainty.GROWING if kv.first < kv.bytes else Certainty.EXACT
     return (
         Component(ComponentName.WEIGHTS, Figure.exact(weights.bytes), _weights_detail(weights)),
-        Component(ComponentName.KV_CACHE, Figure.exact(kv.bytes + kv.transient), kv_detail),
+        Component(ComponentName.KV_CACHE, Figure(kv.bytes + kv.transient, known), kv_detail),
         Component(
             ComponentName.ACTIVATIONS,
             UNKNOWN if unknown else Figure.of(arena, bounded=bounded),
@@ -91,8 +94,10 @@ def _weights_detail(weights: WeightPlan) -> str:
 
 
 def _sum(figures: Sequence[Figure]) -> Figure:
-    bounded = any(figure.certainty is Certainty.BOUND for figure in figures)
-    return Figure.of(sum(figure.known for figure in figures), bounded=bounded)
+    """All of them together, known no better than the one that is known worst."""
+    ways = {figure.certainty for figure in figures}
+    known = next((way for way in (Certainty.BOUND, Certainty.GROWING) if way in ways), Certainty.EXACT)
+    return Figure(sum(figure.known for figure in figures), known)
 
 
 def _scratch_bounded(phases: Sequence[PhasePlan]) -> bool:

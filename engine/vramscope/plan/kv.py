@@ -61,17 +61,32 @@ def plan_kv(model: Model, scenario: Scenario, capacity: int) -> KvPlan:
     if contract is None or not contract.kv:
         return NO_KV
     values = {model.program.values[item].name: model.program.values[item] for item in model.program.inputs}
-    rows = tuple(_row(pair, values[pair.input], scenario.batch, capacity) for pair in contract.kv)
+    rows = _rows(contract, values, scenario, capacity)
+    first = first_capacity(scenario, capacity)
     per_token = sum(
         tensor_bytes(pair.dtype, (pair.heads, pair.head_size)) for pair in contract.kv if not pair.window
     )
+    begin = rows if first == capacity else _rows(contract, values, scenario, first)
     return KvPlan(
         capacity=capacity,
         bytes_per_token=per_token,
         bytes=sum(row.bytes for row in rows),
         rows=rows,
         transient=_transient(contract, values, scenario, capacity),
+        first=sum(row.bytes for row in begin),
     )
+
+
+def first_capacity(scenario: Scenario, capacity: int) -> int:
+    """Tokens of capacity that a session begins with: all of it, or the bucket of the prompt and one token."""
+    bucket = scenario.bucket
+    return bucket.capacity(scenario.prompt + 1, capacity) if bucket.growing else capacity
+
+
+def _rows(
+    contract: DecoderContract, values: dict[str, Value], scenario: Scenario, capacity: int
+) -> tuple[KvRow, ...]:
+    return tuple(_row(pair, values[pair.input], scenario.batch, capacity) for pair in contract.kv)
 
 
 def _row(pair: KvPair, value: Value, batch: int, capacity: int) -> KvRow:

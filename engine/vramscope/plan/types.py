@@ -57,6 +57,8 @@ class Certainty(Enum):
 
     EXACT = "exact"
     BOUND = "bound"
+    GROWING = "growing"
+    """What a growing cache becomes at most; less is held until then."""
     MEASURED = "measured"
     UNKNOWN = "unknown"
 
@@ -243,6 +245,8 @@ class KvPlan:
     rows: tuple[KvRow, ...]
     transient: int = 0
     """Bytes alive beyond the final buffers while a bucket grows: the old ones."""
+    first: int = 0
+    """Bytes of the buffers that a session begins with; less than ``bytes`` where the cache grows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from vramscope.report.entries import NodeEntry, entries, layers
 from vramscope.report.text import asked_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from vramscope.messages.planning import ComponentInfo
     from vramscope.messages.reporting import RunRecord
@@ -77,7 +77,7 @@ def compare_plans(left: PlanDocument, right: PlanDocument, ticket: int = 0) -> C
         left=plan_side(left),
         right=plan_side(right),
         total=difference("total", left.plan.total, right.plan.total),
-        components=_components(_figures(left.plan.components), _figures(right.plan.components)),
+        components=_components(left.plan.components, right.plan.components),
         layers=_sorted(item for phase in phases for item in _layers(phase, *rows[phase])),
         matched=len(both),
         changed=sum(item.difference != 0 for item in both),
@@ -110,7 +110,7 @@ def compare_run(document: PlanDocument, ticket: int = 0) -> Comparison:
         left=planned,
         right=_replaced(left, [f"on {run.device}", _steps(run)], peak, "run"),
         total=difference("total", run.total, peak),
-        components=_components(_figures(run.components), _measured(run)),
+        components=_sorted(prediction(run)),
         layers=[],
         matched=0,
         changed=0,
@@ -137,13 +137,18 @@ def _steps(run: RunRecord) -> str:
     return f"{run.snapshot.steps_eager} eager and {run.snapshot.steps_replayed} replayed steps"
 
 
-def _measured(run: RunRecord) -> dict[str, BytesFigure]:
-    """Every component's peak; what the ledger does not see is unknown, and not 0."""
+def prediction(run: RunRecord) -> list[DifferenceInfo]:
+    """Every component as planned (left) and at its peak (right); the difference is the plan's signed error.
+
+    Above 0 the plan promised too little. What the ledger does not see is unknown, and not 0.
+    """
     unseen = {item.name: BytesFigure(bytes=None, certainty="unknown") for item in run.components}
-    return unseen | {
+    measured = unseen | {
         item.component: BytesFigure(bytes=item.peak_bytes, certainty="measured")
         for item in run.snapshot.counters
     }
+    planned = _figures(run.components)
+    return [difference(name, planned.get(name), figure) for name, figure in measured.items()]
 
 
 def difference(
@@ -159,10 +164,11 @@ def _figures(components: Iterable[ComponentInfo]) -> dict[str, BytesFigure]:
     return {item.name: item.figure for item in components}
 
 
-def _components(left: Mapping[str, BytesFigure], right: Mapping[str, BytesFigure]) -> list[DifferenceInfo]:
+def _components(left: Iterable[ComponentInfo], right: Iterable[ComponentInfo]) -> list[DifferenceInfo]:
     """Every component of either side, the largest difference first."""
-    names = dict.fromkeys([*left, *right])
-    return _sorted(difference(name, left.get(name), right.get(name)) for name in names)
+    before, after = _figures(left), _figures(right)
+    names = dict.fromkeys([*before, *after])
+    return _sorted(difference(name, before.get(name), after.get(name)) for name in names)
 
 
 def _sorted(items: Iterable[DifferenceInfo]) -> list[DifferenceInfo]:

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from vramscope.messages.model import ModelInfo
     from vramscope.messages.planning import BytesFigure, PlanInfo
 
+PREFIXES = {"bound": "≤ ", "growing": "grows to "}
+"""What stands in front of bytes that are the most there may be."""
+
 OWN_RUNTIME = ScenarioInfo().runtime
 
 
@@ -34,10 +37,10 @@ def asked_words(model: ModelInfo, info: PlanInfo) -> list[str]:
 
 
 def figure_text(figure: BytesFigure) -> str:
-    """Bytes with ``≤`` in front of a ceiling; ``unknown`` when unknown, never 0."""
+    """Bytes with ``≤`` in front of a ceiling, and that they grow; ``unknown`` when unknown, never 0."""
     if figure.bytes is None:
         return "unknown"
-    return f"≤ {format_bytes(figure.bytes)}" if figure.certainty == "bound" else format_bytes(figure.bytes)
+    return PREFIXES.get(figure.certainty, "") + format_bytes(figure.bytes)
 
 
 def after_text(headroom: int | None) -> str:

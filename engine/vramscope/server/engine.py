@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from vramscope.messages.neighbours import NeighboursInfo, NeighboursParams
     from vramscope.messages.node import NodeInfo, NodeParams
     from vramscope.messages.planning import HeadroomInfo, PlanInfo, PlanParams, ScenarioInfo
+    from vramscope.messages.reporting import RunRecord
     from vramscope.messages.running import (
         CaptureInfo,
         CountParams,
@@ -352,7 +353,6 @@ class Engine:
         """
         from vramscope.report.arena import arena_blocks
         from vramscope.report.document import document
-        from vramscope.server.reporting import run_record
 
         if self.shelf.report is not None:
             return self.shelf.report
@@ -360,10 +360,15 @@ class Engine:
         if self._info is None or self._plan_info is None:
             raise VramscopeError("the plan", "nothing is planned yet")
         room = self.headroom() if headroom else []
-        run, of = self._generation, self._generation_of
-        record = None if run is None or of is None else run_record(run, of[2])
         blocks = arena_blocks(plan, self.model) if arenas else {}
-        return document(self._info, self._plan_info, plan, room, record, blocks)
+        return document(self._info, self._plan_info, plan, room, self.run_record(), blocks)
+
+    def run_record(self) -> RunRecord | None:
+        """What was planned for the generation and what it took; None before there is one."""
+        from vramscope.server.reporting import run_record
+
+        run, of = self._generation, self._generation_of
+        return None if run is None or of is None else run_record(run, of[2])
 
     def show_report(self, found: PlanDocument) -> int:
         """Puts a saved report in the place of the open model; returns the ticket of its rows."""

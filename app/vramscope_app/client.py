@@ -14,6 +14,7 @@ from vramscope.errors import ProtocolError
 from vramscope.messages.live import CancelParams, Empty
 from vramscope.messages.model import HelloParams
 from vramscope.programs import command_of
+from vramscope_app.translation import tr
 
 KILL_MILLISECONDS = 1000
 IMMEDIATE = frozenset({"cancel", "snapshot"})
@@ -181,7 +182,7 @@ class EngineClient(QObject):
             for message in self._reader.feed(data):
                 self._take(message)
         except (ProtocolError, msgspec.MsgspecError) as error:
-            self._end(f"it sent what the window cannot read: {error}")
+            self._end(tr("it sent what the window cannot read: {error}", error=error))
 
     def _take(self, message: protocol.Message) -> None:
         if isinstance(message, protocol.Notification):
@@ -213,11 +214,11 @@ class EngineClient(QObject):
         self._read_log()
         self._read_frames()
         crashed = status is QProcess.ExitStatus.CrashExit
-        self._end(f"signal {code}" if crashed else f"exit code {code}")
+        self._end(tr("signal {code}", code=code) if crashed else tr("exit code {code}", code=code))
 
     def _broken(self, error: QProcess.ProcessError) -> None:
         if error is QProcess.ProcessError.FailedToStart and self._process is not None:
-            self._end(f"it could not be started: {self._process.errorString()}")
+            self._end(tr("it could not be started: {problem}", problem=self._process.errorString()))
 
     def _end(self, reason: str) -> None:
         process, self._process = self._process, None

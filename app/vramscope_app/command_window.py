@@ -21,6 +21,7 @@ from vramscope_app.export_commands import ExportCommands
 from vramscope_app.look import Look
 from vramscope_app.menus import fill_recent, path_of_drop
 from vramscope_app.theme import DARK, LIGHT
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QAction, QDragEnterEvent, QDropEvent
@@ -217,6 +218,10 @@ class CommandWindow(ExportCommands):
         theme = LIGHT if self._look.theme.dark else DARK
         self._settings.theme = theme.name
         self.set_look(Look.of(theme))
+
+    def _choose_language(self, action: QAction) -> None:
+        self._settings.language = str(action.data())
+        self._say(tr("The window speaks another language once it is opened again"))
 
     def reset_layout(self) -> None:
         """Every panel back to its first place."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtGui import QAction, QKeySequence
 
+from vramscope_app.translation import tr
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -157,14 +159,14 @@ class CommandAction(QAction):
     """A command as an action; it calls one bound method, so nothing leaks."""
 
     def __init__(self, command: Command, target: Callable[[], object], parent: QObject) -> None:
-        super().__init__(command.title, parent)
+        super().__init__(tr(command.title), parent)
         self.command = command
         self._target = target
         self.setObjectName(command.id)
         self.setShortcuts([QKeySequence(text) for text in command.shortcuts])
         hint = f" ({command.shortcuts[0]})" if command.shortcuts else ""
-        self.setToolTip(f"{command.tip or command.title}{hint}")
-        self.setStatusTip(command.tip)
+        self.setToolTip(f"{tr(command.tip or command.title)}{hint}")
+        self.setStatusTip(tr(command.tip))
         self.triggered.connect(self._run)
 
     def _run(self) -> None:

@@ -12,12 +12,13 @@ from vramscope_app.panels.table import TablePanel
 from vramscope_app.rows.cells import Cell, Heading, Row
 from vramscope_app.rows.palette import plain_title
 from vramscope_app.rows.report import ENDING
+from vramscope_app.translation import marked, tr
 
 if TYPE_CHECKING:
     from vramscope.messages.model import Hello
     from vramscope_app.look import Look
 
-EXPORTS = (
+EXPORTS = marked(
     "HTML report (*.html);;CSV table of nodes (*.csv);;Markdown summary (*.md)"
     ";;VRAMScope report (*.vramscope.json);;Netron attachment (*.netron.json)"
     ";;Model Explorer node data (*.explorer.json)"
@@ -32,43 +33,45 @@ SHORTCUT_HEADINGS = (
 
 def ask_file(parent: QWidget) -> str:
     """A .onnx file or a saved report; empty when the user thinks again."""
-    return _ask_open(parent, "Open model or report")
+    return _ask_open(parent, tr("Open model or report"))
 
 
 def ask_other(parent: QWidget) -> str:
     """What to compare with; empty when the user thinks again."""
-    return _ask_open(parent, "Compare with a model or a report")
+    return _ask_open(parent, tr("Compare with a model or a report"))
 
 
 def _ask_open(parent: QWidget, title: str) -> str:
-    kinds = "Models and reports (*.onnx *.vramscope.json);;Every file (*)"
+    kinds = tr("Models and reports (*.onnx *.vramscope.json);;Every file (*)")
     path, _ = QFileDialog.getOpenFileName(parent, title, "", kinds)
     return path
 
 
 def ask_folder(parent: QWidget) -> str:
     """A model folder; empty when the user thinks again."""
-    return QFileDialog.getExistingDirectory(parent, "Open model folder")
+    return QFileDialog.getExistingDirectory(parent, tr("Open model folder"))
 
 
 def ask_export(parent: QWidget) -> str:
     """Where to write the plan; the ending says the format."""
-    return _ask_save(parent, "Export report", "plan.html", EXPORTS)
+    return _ask_save(parent, tr("Export report"), "plan.html", tr(EXPORTS))
 
 
 def ask_save(parent: QWidget, name: str) -> str:
     """Where to save a report."""
-    return _ask_save(parent, "Save report", f"{name}{ENDING}", f"VRAMScope report (*{ENDING})")
+    return _ask_save(
+        parent, tr("Save report"), f"{name}{ENDING}", tr("VRAMScope report (*{ending})", ending=ENDING)
+    )
 
 
 def ask_picture(parent: QWidget, name: str) -> str:
     """Where to save a picture; the ending says the format."""
-    return _ask_save(parent, "Save panel", f"{name}.png", "PNG picture (*.png);;SVG drawing (*.svg)")
+    return _ask_save(parent, tr("Save panel"), f"{name}.png", tr("PNG picture (*.png);;SVG drawing (*.svg)"))
 
 
 def ask_table(parent: QWidget, name: str) -> str:
     """Where to save a table."""
-    return _ask_save(parent, "Save table", f"{name}.csv", "CSV table (*.csv)")
+    return _ask_save(parent, tr("Save table"), f"{name}.csv", tr("CSV table (*.csv)"))
 
 
 def _ask_save(parent: QWidget, title: str, proposed: str, kinds: str) -> str:
@@ -84,8 +87,8 @@ def show_shortcuts(parent: QWidget, look: Look) -> QDialog:
     dialog = QDialog(parent)
     dialog.setObjectName("shortcuts_dialog")
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-    dialog.setWindowTitle("Keyboard shortcuts")
-    table = TablePanel("shortcuts", "Keyboard shortcuts", SHORTCUT_HEADINGS, look)
+    dialog.setWindowTitle(tr("Keyboard shortcuts"))
+    table = TablePanel("shortcuts", tr("Keyboard shortcuts"), SHORTCUT_HEADINGS, look)
     table.set_rows(shortcut_rows())
     layout = QVBoxLayout(dialog)
     layout.addWidget(table)
@@ -101,9 +104,9 @@ def shortcut_rows() -> list[Row]:
             command.id,
             (
                 Cell(plain_title(command)),
-                Cell("  or  ".join(command.shortcuts)),
-                Cell(command.menu.replace("&", "")),
-                Cell(command.tip, command.tip, "muted"),
+                Cell(tr("  or  ").join(command.shortcuts)),
+                Cell(tr(command.menu).replace("&", "")),
+                Cell(tr(command.tip), tr(command.tip), "muted"),
             ),
         )
         for command in COMMANDS
@@ -115,10 +118,18 @@ def show_about(parent: QWidget, hello: Hello | None) -> None:
     devices = ""
     if hello is not None:
         lines = (f"{item.name}: {item.detail}" for item in hello.devices)
-        devices = f"<p>Engine {hello.engine_version}, Python {hello.python}<br>{'<br>'.join(lines)}</p>"
+        devices = tr(
+            "<p>Engine {engine_version}, Python {python}<br>{devices}</p>",
+            engine_version=hello.engine_version,
+            python=hello.python,
+            devices="<br>".join(lines),
+        )
     QMessageBox.about(
         parent,
-        "About VRAMScope",
-        "<h3>VRAMScope</h3><p>Does this ONNX model fit this GPU, what fills it, and what happens when its "
-        f"decode step is captured and replayed.</p>{devices}",
+        tr("About VRAMScope"),
+        tr(
+            "<h3>VRAMScope</h3><p>Does this ONNX model fit this GPU, what fills it, and what happens when "
+            "its decode step is captured and replayed.</p>{devices}",
+            devices=devices,
+        ),
     )

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QMargins, Qt
 from PySide6.QtWidgets import QDockWidget, QFrame, QScrollArea, QTabBar, QVBoxLayout, QWidget
 
+from vramscope_app.translation import tr
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -53,7 +55,7 @@ def make_docks(window: QMainWindow, panels: Mapping[str, QWidget]) -> dict[str, 
     """Wraps every panel into a dock that can be moved, floated and closed."""
     docks = {}
     for place in DOCKS:
-        dock = QDockWidget(place.title, window)
+        dock = QDockWidget(tr(place.title), window)
         dock.setObjectName(f"dock_{place.id}")
         dock.setWidget(_padded(panels[place.id], place))
         docks[place.id] = dock

@@ -13,6 +13,7 @@ from vramscope.report.markdown import table as markdown_table
 from vramscope_app.dialogs import ask_picture, ask_table
 from vramscope_app.exporting import has_chart, headings, save_png, save_svg, table_rows
 from vramscope_app.rows.export import csv_table
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
@@ -39,7 +40,7 @@ class ExportCommands(QMainWindow):
         panel = self.exporter.panel
         if isinstance(panel, QDockWidget):
             return panel.widget(), panel.windowTitle()
-        return panel, "Nodes"
+        return panel, tr("Nodes")
 
     def _proposed(self, title: str) -> str:
         model = self.controller.state.model
@@ -50,45 +51,55 @@ class ExportCommands(QMainWindow):
         """Asks where to save the panel in use."""
         panel, title = self._in_use()
         if not isinstance(self.exporter.panel, QDockWidget):
-            panel, title = self.overview, "Overview"
+            panel, title = self.overview, tr("Overview")
         if not has_chart(panel):
-            self._say(f"{title} shows no chart to save: click into a panel that does")
+            self._say(tr("{title} shows no chart to save: click into a panel that does", title=title))
             return
         path = ask_picture(self, self._proposed(title))
         if path:
             save = save_svg if path.lower().endswith(".svg") else save_png
-            self._say(f"Saved {path}" if save(panel, path) else f"{path} cannot be written")
+            self._say(
+                tr("Saved {path}", path=path)
+                if save(panel, path)
+                else tr("{path} cannot be written", path=path)
+            )
 
     def save_table(self) -> None:
         """Asks where to save the table of the panel in use."""
         _, title = self._in_use()
         view = self.exporter.table
         if view is None:
-            self._say(f"{title} shows no table to save: click into a panel that does")
+            self._say(tr("{title} shows no table to save: click into a panel that does", title=title))
             return
         path = ask_table(self, self._proposed(title))
         if path:
             try:
                 Path(path).write_text(csv_table(headings(view), table_rows(view)), "utf-8", newline="")
             except OSError as error:
-                self._say(f"{path} cannot be written: {error.strerror or type(error).__name__}")
+                self._say(
+                    tr(
+                        "{path} cannot be written: {strerror}",
+                        path=path,
+                        strerror=error.strerror or type(error).__name__,
+                    )
+                )
             else:
-                self._say(f"Saved {path}")
+                self._say(tr("Saved {path}", path=path))
 
     def copy_table(self) -> None:
         """Copies the table of the panel in use."""
         _, title = self._in_use()
         view = self.exporter.table
         if view is None:
-            self._say(f"{title} shows no table to copy: click into a panel that does")
+            self._say(tr("{title} shows no table to copy: click into a panel that does", title=title))
             return
         rows = [[text for text, _ in row] for row in table_rows(view)]
         QGuiApplication.clipboard().setText(markdown_table(headings(view), rows) + "\n")
-        self._say(f"Copied {len(rows):,} rows of {title} as Markdown")
+        self._say(tr("Copied {rows:,} rows of {title} as Markdown", rows=len(rows), title=title))
 
     def copy_summary(self) -> None:
         """Copies the verdict with its components and suggestions."""
         state = self.controller.state
         if state.model is not None and state.plan is not None:
             QGuiApplication.clipboard().setText(summary(state.model, state.plan))
-            self._say("Copied the verdict as Markdown")
+            self._say(tr("Copied the verdict as Markdown"))

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from vramscope_app.rows.export import NOTHING
+from vramscope_app.rows.export import is_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -113,7 +113,7 @@ def _cells(model: QAbstractItemModel, row: int, columns: Iterable[int], parent: 
     for column in columns:
         index = model.index(row, column, parent)
         text = str(index.data() or "")
-        short = text.endswith("B") or text in NOTHING
+        short = text.endswith("B") or is_nothing(text)
         tip = index.data(Qt.ItemDataRole.ToolTipRole) if short else ""
         found.append((text, str(tip or "")))
     return found

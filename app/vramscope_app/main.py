@@ -29,6 +29,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--theme", choices=("light", "dark", "system"), default="", help="colours")
     parser.add_argument(
+        "--language", choices=("en", "de", "system"), default="", help="of the window; system: the desktop's"
+    )
+    parser.add_argument(
         "--card", default="", metavar="NAME", help="judge against a card, or an amount such as 6GiB"
     )
     parser.add_argument("--context", type=_count, metavar="N", help="prompt and generated tokens together")

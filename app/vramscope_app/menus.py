@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QAction
+from PySide6.QtGui import QAction, QActionGroup
 from PySide6.QtWidgets import QMenu, QSizePolicy, QToolBar, QToolButton, QWidget
 
 from vramscope_app.rows.report import is_report
+from vramscope_app.translation import LANGUAGES, SYSTEM, tr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,30 +27,45 @@ ICON_ONLY = frozenset({"theme"})
 
 
 def build_menus(
-    window: QMainWindow, actions: Mapping[str, CommandAction], docks: Mapping[str, QDockWidget]
-) -> tuple[QMenu, QMenu]:
+    window: QMainWindow, actions: Mapping[str, CommandAction], docks: Mapping[str, QDockWidget], language: str
+) -> tuple[QMenu, QMenu, QMenu]:
     """The menu bar.
 
     Returns:
-        The menu of recent models and the menu of samples.
+        The menus of recent models, of samples, and of languages, in which ``language`` is ticked.
     """
     menus: dict[str, QMenu] = {}
-    recent, samples = QMenu("Open &recent", window), QMenu("&Samples", window)
+    recent, samples = QMenu(tr("Open &recent"), window), QMenu(tr("&Samples"), window)
     samples.setToolTipsVisible(True)
+    languages = _language_menu(window, language)
     for action in actions.values():
         title = action.command.menu
         if title not in menus:
-            menus[title] = window.menuBar().addMenu(title)
+            menus[title] = window.menuBar().addMenu(tr(title))
         if action.command.id in SEPARATED:
             menus[title].addSeparator()
         menus[title].addAction(action)
         if action.command.id == "open_folder":
             menus[title].addMenu(recent)
             menus[title].addMenu(samples)
-    panels = menus["&View"].addMenu("&Panels")
+    menus["&View"].addMenu(languages)
+    panels = menus["&View"].addMenu(tr("&Panels"))
     for dock in docks.values():
         panels.addAction(dock.toggleViewAction())
-    return recent, samples
+    return recent, samples, languages
+
+
+def _language_menu(window: QMainWindow, language: str) -> QMenu:
+    """The languages by their own names; the choice holds from the next start."""
+    menu = QMenu(tr("&Language"), window)
+    group = QActionGroup(menu)
+    for name, title in {SYSTEM: tr("As the &desktop"), **LANGUAGES}.items():
+        action = menu.addAction(title)
+        action.setData(name)
+        action.setCheckable(True)
+        action.setChecked(name == language)
+        group.addAction(action)
+    return menu
 
 
 def build_toolbar(
@@ -60,22 +76,22 @@ def build_toolbar(
     Returns:
         The button of the samples.
     """
-    bar = QToolBar("Commands", window)
+    bar = QToolBar(tr("Commands"), window)
     bar.setObjectName("toolbar")
     bar.setMovable(False)
     bar.setIconSize(QSize(18, 18))
     bar.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
     button = QToolButton()
-    button.setText("Samples")
+    button.setText(tr("Samples"))
     button.setObjectName("samples")
     button.setMenu(samples)
-    button.setToolTip("Open a bundled sample")
+    button.setToolTip(tr("Open a bundled sample"))
     button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
     button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
     _fill_bar(bar, actions, button)
     window.addToolBar(bar)
     window.addToolBarBreak()
-    second = QToolBar("Scenario", window)
+    second = QToolBar(tr("Scenario"), window)
     second.setObjectName("scenario_bar")
     second.setMovable(False)
     second.addWidget(scenario)
@@ -101,7 +117,7 @@ def _fill_bar(bar: QToolBar, actions: Mapping[str, CommandAction], samples: QToo
         button = bar.widgetForAction(actions[name])
         if isinstance(button, QToolButton):
             button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonIconOnly)
-            button.setAccessibleName(actions[name].command.tip)
+            button.setAccessibleName(tr(actions[name].command.tip))
 
 
 def fill_recent(menu: QMenu, paths: Sequence[str]) -> None:
@@ -113,7 +129,7 @@ def fill_recent(menu: QMenu, paths: Sequence[str]) -> None:
         menu.addAction(action)
     if paths:
         menu.addSeparator()
-        menu.addAction(QAction("&Clear this list", menu))
+        menu.addAction(QAction(tr("&Clear this list"), menu))
     menu.setEnabled(bool(paths))
 
 

@@ -6,7 +6,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QByteArray, QSettings
+from PySide6.QtCore import QByteArray, QLocale, QSettings
 from PySide6.QtWidgets import QApplication
 
 from vramscope.messages.model import OpenParams
@@ -15,6 +15,7 @@ from vramscope_app.client import EngineClient
 from vramscope_app.controller import Controller
 from vramscope_app.rows.scenario import target
 from vramscope_app.settings import MemoryStore, Settings
+from vramscope_app.translation import choose, install
 
 if TYPE_CHECKING:
     import argparse
@@ -67,6 +68,7 @@ def run(options: argparse.Namespace, name: str) -> int:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     application = make_application(name)
     settings = Settings(_store(name, forgetful=bool(options.picture)))
+    install(application, choose(options.language or settings.language, QLocale.system().uiLanguages()))
     controller = Controller(EngineClient())
     controller.wish(**wishes_of(options))
     controller.open(source_of(options))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from PySide6.QtCore import QByteArray
 
+from vramscope_app.translation import SYSTEM
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -82,6 +84,15 @@ class Settings:
     @theme.setter
     def theme(self, name: str) -> None:
         self._store.setValue("theme", name)
+
+    @property
+    def language(self) -> str:
+        """``system``, or a language that the window speaks."""
+        return self._text("language", SYSTEM)
+
+    @language.setter
+    def language(self, name: str) -> None:
+        self._store.setValue("language", name)
 
     @property
     def compared(self) -> list[str]:

@@ -12,6 +12,7 @@ from vramscope.messages.running import RunInfo
 from vramscope.messages.slots import SlotsInfo
 from vramscope_app.rows.devices import obstacle
 from vramscope_app.rows.history import History
+from vramscope_app.translation import marked, tr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,21 +40,21 @@ EMPTY_RUN = RunInfo(
 )
 NO_SLOTS = SlotsInfo()
 TITLES = {
-    "hello": "starting the engine",
-    "open": "opening the model",
-    "plan": "planning",
-    "prefill": "prefill",
-    "step": "eager steps",
-    "capture": "capture",
-    "replay": "replay",
-    "verify": "verify",
-    "reset": "reset",
-    "run_model": "running the model",
-    "export": "writing the report",
-    "report": "reading the report",
-    "baseline": "keeping the baseline",
-    "compare": "comparing",
-    "shutdown": "ending",
+    "hello": marked("starting the engine"),
+    "open": marked("opening the model"),
+    "plan": marked("planning"),
+    "prefill": marked("prefill"),
+    "step": marked("eager steps"),
+    "capture": marked("capture"),
+    "replay": marked("replay"),
+    "verify": marked("verify"),
+    "reset": marked("reset"),
+    "run_model": marked("running the model"),
+    "export": marked("writing the report"),
+    "report": marked("reading the report"),
+    "baseline": marked("keeping the baseline"),
+    "compare": marked("comparing"),
+    "shutdown": marked("ending"),
 }
 
 
@@ -77,7 +78,7 @@ class Busy:
     @property
     def title(self) -> str:
         """What runs, in words."""
-        return TITLES.get(self.call.method, self.call.method)
+        return tr(TITLES.get(self.call.method, self.call.method))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,7 @@ class AppState:
     def obstacle(self) -> str:
         """Why the open model can be planned but not run; empty when it can run."""
         if self.report:
-            return "A saved report has no model to run: open its model"
+            return tr("A saved report has no model to run: open its model")
         return obstacle(self.model, self.scenario.runtime, self.hello)
 
     @property

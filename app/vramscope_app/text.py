@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vramscope_app.translation import marked, tr
+
 if TYPE_CHECKING:
     from vramscope.messages.planning import BytesFigure
 
-UNKNOWN = "unknown"
-PREFIXES = {"bound": "≤ ", "growing": "grows to "}
+UNKNOWN = marked("unknown")
+PREFIXES = {"bound": "≤ ", "growing": marked("grows to ")}
 """What stands in front of bytes that are the most there may be."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _PARSED = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -17,7 +19,7 @@ _PARSED = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 def short_bytes(size: int | None) -> str:
     """Bytes with three significant digits and a binary unit; ``unknown`` for None."""
     if size is None:
-        return UNKNOWN
+        return tr(UNKNOWN)
     if size < 0:
         return f"−{short_bytes(-size)}"
     unit = min(max(size.bit_length() - 1, 0) // 10, len(_UNITS) - 1)
@@ -30,19 +32,19 @@ def short_bytes(size: int | None) -> str:
 
 def exact_bytes(size: int | None) -> str:
     """Every byte, grouped by thousands; ``unknown`` for None."""
-    return UNKNOWN if size is None else f"{size:,} bytes"
+    return tr(UNKNOWN) if size is None else f"{size:,} bytes"
 
 
 def figure_text(figure: BytesFigure) -> str:
     """A figure in short: ``≤`` before a bound, that it grows, ``unknown`` for what nobody knows."""
     if figure.bytes is None:
-        return UNKNOWN
-    return PREFIXES.get(figure.certainty, "") + short_bytes(figure.bytes)
+        return tr(UNKNOWN)
+    return tr(PREFIXES.get(figure.certainty, "")) + short_bytes(figure.bytes)
 
 
 def figure_tip(figure: BytesFigure) -> str:
     """A figure in full, with how it is known."""
-    return UNKNOWN if figure.bytes is None else f"{exact_bytes(figure.bytes)} ({figure.certainty})"
+    return tr(UNKNOWN) if figure.bytes is None else f"{exact_bytes(figure.bytes)} ({tr(figure.certainty)})"
 
 
 def count_text(number: int | None) -> str:
@@ -55,11 +57,6 @@ def rate_text(rate: float | None) -> str:
     if rate is None:
         return "–"
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}"
-
-
-def plural(number: int, noun: str) -> str:
-    """``1 node``, ``2 nodes``."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def parse_bytes(text: str) -> int | None:

@@ -43,6 +43,7 @@ from vramscope_app.rows.tables import (
 )
 from vramscope_app.state import AppState
 from vramscope_app.theme import apply_theme
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QCloseEvent
@@ -76,7 +77,7 @@ class MainWindow(CommandWindow):
         self.run_panel = RunPanel(self.actions_by_id, look)
         self.live, self.events = LivePanel(look), EventPanel(look)
         self.axes = AxesPanel(look)
-        self.problems = TablePanel("problems", "Problems", PROBLEM_HEADINGS, look, detail=True)
+        self.problems = TablePanel("problems", tr("Problems"), PROBLEM_HEADINGS, look, detail=True)
         self.counters = CounterPanel(look)
         self.capture_panel, self.log = CapturePanel(look), LogPanel()
         self.headroom, self.arena = HeadroomPanel(look), ArenaPanel(look)
@@ -120,7 +121,9 @@ class MainWindow(CommandWindow):
         self.setCentralWidget(centre)
         self.docks = dock_places.make_docks(self, self._dock_panels())
         self.exporter = Exporter([centre, *self.docks.values()], self.actions_by_id, self)
-        self.recent_menu, self.sample_menu = build_menus(self, self.actions_by_id, self.docks)
+        self.recent_menu, self.sample_menu, self.language_menu = build_menus(
+            self, self.actions_by_id, self.docks, self._settings.language
+        )
         self.sample_button = build_toolbar(self, self.actions_by_id, self.sample_menu, self.scenario)
         self._build_status()
         dock_places.arrange(self, self.docks)
@@ -195,6 +198,7 @@ class MainWindow(CommandWindow):
             panel.jump.connect(self.jump)
         self.recent_menu.triggered.connect(self._open_recent)
         self.sample_menu.triggered.connect(self._open_sample)
+        self.language_menu.triggered.connect(self._choose_language)
         self._timer.setTimerType(Qt.TimerType.PreciseTimer)
         self._timer.setInterval(BEAT_MILLISECONDS)
         self._timer.timeout.connect(self._refresh)
@@ -287,7 +291,9 @@ class MainWindow(CommandWindow):
         failures = [(item.call.method, item.error) for item in state.failures]
         rows = problem_rows(state.model, state.plan, failures)
         self.problems.set_rows(rows)
-        self.docks["problems"].setWindowTitle(f"Problems ({len(rows)})" if rows else "Problems")
+        self.docks["problems"].setWindowTitle(
+            tr("Problems ({rows})", rows=len(rows)) if rows else tr("Problems")
+        )
 
     # Streams: taken at once, shown 30 times a second
 
@@ -343,12 +349,12 @@ class MainWindow(CommandWindow):
     def jump(self, node: str) -> None:
         """Shows a node in the tree."""
         if not self.nodes.jump(node):
-            self.statusBar().showMessage(f"{node} is not in the tree of this phase", 5000)
+            self.statusBar().showMessage(tr("{node} is not in the tree of this phase", node=node), 5000)
 
     def _apply(self, change: dict[str, int | str]) -> None:
         """A suggestion: a scenario to plan, or a symbol whose maximum only the user knows."""
         if self.controller.state.report:
-            self.statusBar().showMessage("A saved report cannot be planned again: open its model", 5000)
+            self.statusBar().showMessage(tr("A saved report cannot be planned again: open its model"), 5000)
             return
         if "maxima" in change:
             self.docks["axes"].raise_()

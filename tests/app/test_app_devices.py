@@ -91,10 +91,10 @@ def test_both_sliders_edit_the_scenario(script: Script) -> None:
 
 def test_a_saving_that_is_not_enough_says_so() -> None:
     item = SuggestionInfo(title="Halve it", saves=2**20, change={"context": 8}, headroom=-(2**30))
-    assert suggestion_text(item) == "Halve it · saves 1.00 MiB, still short by 1.00 GiB"
+    assert suggestion_text(item) == "Lower the context to 8 · saves 1.00 MiB, still short by 1.00 GiB"
     assert "does not fit then" in suggestion_tip(item)
     enough = msgspec.structs.replace(item, headroom=5)
-    assert suggestion_text(enough) == "Halve it · saves 1.00 MiB"
+    assert suggestion_text(enough) == "Lower the context to 8 · saves 1.00 MiB"
     assert "fits then" in suggestion_tip(enough)
 
 

@@ -36,7 +36,7 @@ def test_where_it_does_not_fit_suggestions_are_buttons_with_what_they_save(
     )
     opened.answer("plan", PlanParams(scenario=made.scenario), short)
     assert [button.isVisible() for button in row.buttons] == [True, False, False]
-    assert row.buttons[0].text() == "Context 1,024 · saves 320 MiB"
+    assert row.buttons[0].text() == "Lower the context to 1,024 · saves 320 MiB"
     row.buttons[0].click()
     assert opened.controller.state.scenario.context == 1024
 

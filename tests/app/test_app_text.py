@@ -10,10 +10,10 @@ from vramscope_app.text import (
     figure_text,
     figure_tip,
     parse_bytes,
-    plural,
     rate_text,
     short_bytes,
 )
+from vramscope_app.translation import tr
 
 
 @pytest.mark.parametrize(
@@ -67,4 +67,4 @@ def test_amounts_are_read_and_anything_else_is_none(text: str, size: int | None)
 
 def test_rates_and_plurals() -> None:
     assert (rate_text(None), rate_text(41.26), rate_text(1234.5)) == ("–", "41.3", "1,234")
-    assert (plural(1, "node"), plural(2000, "node")) == ("1 node", "2,000 nodes")
+    assert (tr("{n:,} node(s)", n=1), tr("{n:,} node(s)", n=2000)) == ("1 node", "2,000 nodes")

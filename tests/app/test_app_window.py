@@ -51,7 +51,9 @@ def refusal(method: str = "prefill", node: str = "") -> Refusal:
 
 def test_a_plan_fills_verdict_axes_problems_tree_and_bar(opened: Script) -> None:
     window = opened.window
-    assert window.overview.verdict.accessibleName().startswith("It fits")
+    assert window.overview.verdict.accessibleName().startswith(
+        "Fits with 4.00 GiB to spare on GeForce RTX 4060"
+    )
     assert window.axes.table.model.rowCount() == 2
     assert window.problems.model.rowCount() == 2
     assert window.nodes.model.total == 6

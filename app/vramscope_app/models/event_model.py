@@ -9,6 +9,7 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, Qt
 
 from vramscope_app.models.rows_model import Index, cell_data, heading_data
 from vramscope_app.rows.cells import Cell, Heading, bytes_cell
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,9 +48,9 @@ def _sequence(event: EventInfo) -> int:
 _CELLS: tuple[Callable[[EventInfo], Cell], ...] = (
     lambda event: Cell(f"{event.sequence:,}", right=True),
     lambda event: Cell(f"{event.seconds:.3f}", right=True),
-    lambda event: Cell(event.kind, tone=_TONES.get(event.kind, "muted")),
+    lambda event: Cell(tr(event.kind), tone=_TONES.get(event.kind, "muted")),
     lambda event: Cell("" if event.step < 0 else f"{event.step:,}", right=True),
-    lambda event: Cell(event.component),
+    lambda event: Cell(tr(event.component)),
     lambda event: bytes_cell(event.bytes) if event.bytes else Cell(""),
     lambda event: Cell(event.subject, event.subject),
     lambda event: Cell(event.text, event.text),

@@ -20,6 +20,7 @@ from vramscope_app.rows.columns import (
     view_of,
 )
 from vramscope_app.rows.query import Haystack, QueryError, Term, parse
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from vramscope_app.look import Look
@@ -244,9 +245,9 @@ class NodeModel(QAbstractItemModel):
             return None
         column = COLUMNS[section]
         if role == Qt.ItemDataRole.DisplayRole:
-            return column.title
+            return tr(column.title)
         if role == Qt.ItemDataRole.ToolTipRole:
-            return column.tip
+            return tr(column.tip)
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return RIGHT if column.right else LEFT
         return None

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
 from PySide6.QtGui import QColor
 
+from vramscope_app.translation import tr
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -115,9 +117,9 @@ class RowsModel(QAbstractTableModel):
 def heading_data(heading: Heading, role: int) -> Any:  # noqa: ANN401 - Qt's type
     """One heading in one role."""
     if role == Qt.ItemDataRole.DisplayRole:
-        return heading.title
+        return tr(heading.title)
     if role == Qt.ItemDataRole.ToolTipRole:
-        return heading.tip or heading.title
+        return tr(heading.tip or heading.title)
     if role == Qt.ItemDataRole.TextAlignmentRole:
         return RIGHT if heading.right else LEFT
     return None

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QSizePolicy, QVBox
 from vramscope_app.panels.headroom import token_ticks
 from vramscope_app.panels.ticks import AXIS_WIDTH, byte_spacing, byte_ticks
 from vramscope_app.rows.arena import COLOURS, Arena, arena_of
+from vramscope_app.translation import marked, tr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
     from vramscope_app.look import Look
     from vramscope_app.rows.nodes import NodeTable
 
-HINT = "Move over a block to see its value; click to show its node; wheel and drag to look closer"
+HINT = marked("Move over a block to see its value; click to show its node; wheel and drag to look closer")
 PARTED = 2000
 """More blocks have no hairlines between them: they would hide what is thinner than a pixel."""
 HAIRLINE_ALPHA = 170
-EMPTY = "The blocks of the activation arena appear here once the model is planned"
+EMPTY = marked("The blocks of the activation arena appear here once the model is planned")
 
 
 class BlockItem(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph carries no types
@@ -78,7 +79,7 @@ class ArenaPanel(QWidget):
         self._tables: Mapping[str, NodeTable] = {}
         self._nodes: Mapping[str, NodeTable] = {}
         self.arena: Arena | None = None
-        self.plot, self.phase, self.words = pg.PlotWidget(), QComboBox(), QLabel(EMPTY)
+        self.plot, self.phase, self.words = pg.PlotWidget(), QComboBox(), QLabel(tr(EMPTY))
         self._item = BlockItem()
         self._peak = pg.InfiniteLine(angle=90)
         self._build()
@@ -89,12 +90,12 @@ class ArenaPanel(QWidget):
 
     def _build(self) -> None:
         self.phase.setObjectName("arena_phase")
-        self.phase.setAccessibleName("Phase of the memory map")
+        self.phase.setAccessibleName(tr("Phase of the memory map"))
         self.phase.setVisible(False)
         self.words.setProperty("role", "muted")
         self.words.setObjectName("arena_words")
         for part in (self.words, self.plot):
-            part.setToolTip(HINT)
+            part.setToolTip(tr(HINT))
         self.words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         bar = QHBoxLayout()
         bar.setContentsMargins(6, 2, 0, 0)
@@ -113,7 +114,7 @@ class ArenaPanel(QWidget):
             item.getAxis(side).tickStrings = ticks
         item.getAxis("left").setWidth(AXIS_WIDTH)
         item.getAxis("left").tickSpacing = byte_spacing
-        self.plot.setAccessibleName("Memory map of the activation arena")
+        self.plot.setAccessibleName(tr("Memory map of the activation arena"))
         self.plot.addItem(self._item)
         self.plot.addItem(self._peak, ignoreBounds=True)
         self.plot.hide()
@@ -139,7 +140,7 @@ class ArenaPanel(QWidget):
 
     def _draw(self) -> None:
         arena = self.arena
-        self.words.setText(arena.summary if arena is not None else EMPTY)
+        self.words.setText(arena.summary if arena is not None else tr(EMPTY))
         if arena is None:
             return
         self._item.set_blocks(arena, self._look.theme.base)
@@ -158,7 +159,7 @@ class ArenaPanel(QWidget):
             axis = self.plot.getAxis(side)
             axis.setPen(QColor(theme.border))
             axis.setTextPen(QColor(theme.muted))
-        self.plot.getAxis("bottom").setLabel("step", color=theme.muted)
+        self.plot.getAxis("bottom").setLabel(tr("step"), color=theme.muted)
         self._peak.setPen(pg.mkPen(theme.text, width=1, style=Qt.PenStyle.DashLine))
         self._draw()
 

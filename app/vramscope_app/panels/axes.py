@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QSizePolicy, QSplitter, QToolTip, QVBoxLayout, QWi
 
 from vramscope_app.panels.table import TablePanel
 from vramscope_app.rows.axes import AXIS_HEADINGS, MAXIMUM_COLUMN, AxisBar, axis_bars, axis_rows, ticks
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QPoint
@@ -36,7 +37,7 @@ class AxisChart(QWidget):
         self._bars: list[AxisBar] = []
         self._ticks: list[tuple[float, str]] = []
         self.setObjectName("axis_chart")
-        self.setAccessibleName("Intervals of the axes")
+        self.setAccessibleName(tr("Intervals of the axes"))
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setMinimumWidth(110)
         table.verticalScrollBar().valueChanged.connect(self.update)
@@ -161,7 +162,7 @@ class AxesPanel(QWidget):
         super().__init__()
         self._plan: PlanInfo | None = None
         self._position = 0
-        self.table = TablePanel("axes", "Bounded axes", AXIS_HEADINGS, look, detail=True)
+        self.table = TablePanel("axes", tr("Bounded axes"), AXIS_HEADINGS, look, detail=True)
         self.chart = AxisChart(self.table.view, look)
         self.table.jump.connect(self.jump)
         self.table.edited.connect(self.edited)

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QToolTip, QWidge
 from vramscope_app.panels.flow import FlowLayout
 from vramscope_app.rows.bar import EMPTY_BAR, Bar, Block, LegendEntry
 from vramscope_app.theme import component_colour
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from vramscope_app.look import Look
@@ -31,7 +32,7 @@ class ComponentBar(QWidget):
         self._look = look
         self._plan, self._measured = EMPTY_BAR, EMPTY_BAR
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName("Components against the card")
+        self.setAccessibleName(tr("Components against the card"))
 
     def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name
         """Wide, and as high as both bars and the card's line."""
@@ -186,15 +187,15 @@ class LegendCell(QWidget):
 
     def show_entry(self, entry: LegendEntry, look: Look, *, measured: bool) -> None:
         """Shows another component; ``measured``: whether any of them was measured, so that lines agree."""
-        hatched = entry.planned == "unknown"
+        hatched = entry.certainty == "unknown"
         colour = QColor(look.theme.muted if hatched else component_colour(entry.name))
         pattern = Qt.BrushStyle.BDiagPattern if hatched else Qt.BrushStyle.SolidPattern
         self._swatch.set_brush(QBrush(colour, pattern))
-        self._name.setText(entry.name)
-        certainty = f"  <span style='font-weight:400'>{entry.certainty}</span>" if not hatched else ""
+        self._name.setText(tr(entry.name))
+        certainty = f"  <span style='font-weight:400'>{tr(entry.certainty)}</span>" if not hatched else ""
         self._planned.setText(f"{entry.planned}{certainty}")
         self._measured.setVisible(measured)
-        self._measured.setText(f"· {entry.measured} measured" if entry.measured else "")
+        self._measured.setText(tr("· {measured} measured", measured=entry.measured) if entry.measured else "")
         self.setToolTip(entry.tip)
 
 

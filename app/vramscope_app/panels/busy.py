@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QToolButton, QWidget
 
+from vramscope_app.translation import tr
+
 if TYPE_CHECKING:
     from PySide6.QtGui import QAction
 
@@ -26,11 +28,11 @@ class BusyIndicator(QWidget):
         self._busy: Busy | None = None
         self._label, self._bar = QLabel(), QProgressBar()
         self._bar.setFixedWidth(170)
-        self._bar.setAccessibleName("Progress")
+        self._bar.setAccessibleName(tr("Progress"))
         button = QToolButton()
         button.setDefaultAction(cancel)
         button.setAutoRaise(True)
-        button.setAccessibleName("Cancel")
+        button.setAccessibleName(tr("Cancel"))
         layout = QHBoxLayout(self)
         layout.setContentsMargins(6, 0, 0, 0)
         layout.setSpacing(6)

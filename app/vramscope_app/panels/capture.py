@@ -28,14 +28,21 @@ from vramscope_app.rows.slots import (
     verify_rows,
 )
 from vramscope_app.rows.tables import DECLINE_HEADINGS, decline_rows
+from vramscope_app.translation import marked, tr
 
 if TYPE_CHECKING:
     from vramscope.messages.live import SlotInfo
     from vramscope.messages.running import CaptureInfo, VerifyInfo
     from vramscope_app.look import Look
 
-NOTHING = "Nothing was captured yet"
-PAGES = ("Declines", "Graph slots", "Lost graphs", "Signature", "Verify")
+NOTHING = marked("Nothing was captured yet")
+PAGES = (
+    marked("Declines"),
+    marked("Graph slots"),
+    marked("Lost graphs"),
+    marked("Signature"),
+    marked("Verify"),
+)
 
 
 class CapturePanel(QWidget):
@@ -47,14 +54,16 @@ class CapturePanel(QWidget):
         super().__init__()
         self._slots = SlotsInfo()
         self._live: list[SlotInfo] = []
-        self._words, self._needs = QLabel(NOTHING), QLabel(precondition_words([]))
+        self._words, self._needs = QLabel(tr(NOTHING)), QLabel(precondition_words([]))
         self.strip, self._legend = SegmentStrip(look), StripLegend(look)
-        self.needs = TablePanel("preconditions", "Preconditions of a capture", PRECONDITION_HEADINGS, look)
-        self.declines = TablePanel("declines", "Declines", DECLINE_HEADINGS, look, detail=True)
-        self.slots = TablePanel("slots", "Graph slots", SLOT_HEADINGS, look)
-        self.lost = TablePanel("lost", "Graphs that died", LOST_HEADINGS, look)
-        self.signature = TablePanel("signature", "Signature of the graph", SIGNATURE_HEADINGS, look)
-        self.verified = TablePanel("verified", "Replay beside eager", VERIFY_HEADINGS, look)
+        self.needs = TablePanel(
+            "preconditions", tr("Preconditions of a capture"), PRECONDITION_HEADINGS, look
+        )
+        self.declines = TablePanel("declines", tr("Declines"), DECLINE_HEADINGS, look, detail=True)
+        self.slots = TablePanel("slots", tr("Graph slots"), SLOT_HEADINGS, look)
+        self.lost = TablePanel("lost", tr("Graphs that died"), LOST_HEADINGS, look)
+        self.signature = TablePanel("signature", tr("Signature of the graph"), SIGNATURE_HEADINGS, look)
+        self.verified = TablePanel("verified", tr("Replay beside eager"), VERIFY_HEADINGS, look)
         self.signature_words, self.verify_words = QLabel(signature_words(None)), QLabel()
         self.pages, self._stack = QTabBar(), QStackedWidget()
         self._build()
@@ -85,7 +94,7 @@ class CapturePanel(QWidget):
 
     def _page_box(self) -> QWidget:
         self.pages.setObjectName("capture_pages")
-        self.pages.setAccessibleName("Pages of the capture panel")
+        self.pages.setAccessibleName(tr("Pages of the capture panel"))
         self.pages.setDrawBase(False)
         self.pages.setExpanding(False)
         contents = (
@@ -96,7 +105,7 @@ class CapturePanel(QWidget):
             _below(self.verify_words, self.verified),
         )
         for title, content in zip(PAGES, contents, strict=True):
-            self.pages.addTab(title)
+            self.pages.addTab(tr(title))
             self._stack.addWidget(content)
         box = QWidget()
         layout = QVBoxLayout(box)
@@ -112,22 +121,28 @@ class CapturePanel(QWidget):
 
     def set_capture(self, capture: CaptureInfo | None) -> None:
         """Shows another capture."""
-        self._words.setText(capture_text(capture) if capture is not None else NOTHING)
+        self._words.setText(capture_text(capture) if capture is not None else tr(NOTHING))
         parts = stretches(capture) if capture is not None else []
         self.strip.set_parts(parts)
         self._legend.set_parts(parts)
         declines = capture.declines if capture is not None else []
         self.declines.set_rows(decline_rows(declines))
-        self._title("Declines", f"Declines ({len(declines):,})" if declines else "Declines")
+        self._title(
+            "Declines",
+            tr("Declines ({declines:,})", declines=len(declines)) if declines else tr("Declines"),
+        )
         if capture is not None:
             self.show_page("Declines" if declines else "Graph slots")
 
     def set_verify(self, verify: VerifyInfo | None) -> None:
         """Shows another verification."""
-        text = "Verify ×N replays steps, computes them eagerly too, and compares them here"
+        text = tr("Verify ×N replays steps, computes them eagerly too, and compares them here")
         self.verify_words.setText(text if verify is None else verify_text(verify))
         self.verified.set_rows(verify_rows(verify))
-        self._title("Verify", "Verify" if verify is None else f"Verify {'✓' if verify.equal else '✗'}")
+        self._title(
+            "Verify",
+            tr("Verify") if verify is None else f"{tr('Verify')} {'✓' if verify.equal else '✗'}",
+        )
         if verify is not None:
             self.show_page("Verify")
             self._show_difference(verify)
@@ -151,7 +166,9 @@ class CapturePanel(QWidget):
         self.slots.set_rows(slot_rows(self._live, slots.graphs))
         lost = lost_rows(slots.graphs)
         self.lost.set_rows(lost)
-        self._title("Lost graphs", f"Lost graphs ({len(lost):,})" if lost else "Lost graphs")
+        self._title(
+            "Lost graphs", tr("Lost graphs ({lost:,})", lost=len(lost)) if lost else tr("Lost graphs")
+        )
         graph = next(iter(slots.graphs), None)
         self.signature_words.setText(signature_words(graph))
         self.signature_words.setToolTip(self.signature_words.text())

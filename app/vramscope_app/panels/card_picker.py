@@ -8,6 +8,7 @@ from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QFrame, QLineEdit, QListWidget, QListWidgetItem, QToolButton, QVBoxLayout
 
 from vramscope_app.rows.scenario import card_label
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +30,7 @@ class CardPicker(QToolButton):
         self.list, self.search = QListWidget(), QLineEdit()
         self._popup = QFrame(self, Qt.WindowType.Popup)
         self.setObjectName("compare_cards")
-        self.setToolTip(f"Draw the lines of other cards too, up to {MOST}")
+        self.setToolTip(tr("Draw the lines of other cards too, up to {most}", most=MOST))
         self._build()
         self.clicked.connect(self._open)
         self.search.textChanged.connect(self._filter)
@@ -38,11 +39,11 @@ class CardPicker(QToolButton):
 
     def _build(self) -> None:
         self._popup.setFrameShape(QFrame.Shape.StyledPanel)
-        self._popup.setAccessibleName("Cards to compare with")
-        self.search.setPlaceholderText("Find cards")
+        self._popup.setAccessibleName(tr("Cards to compare with"))
+        self.search.setPlaceholderText(tr("Find cards"))
         self.search.setClearButtonEnabled(True)
-        self.search.setAccessibleName("Find cards")
-        self.list.setAccessibleName("Cards")
+        self.search.setAccessibleName(tr("Find cards"))
+        self.list.setAccessibleName(tr("Cards"))
         self.list.setUniformItemSizes(True)
         layout = QVBoxLayout(self._popup)
         layout.setContentsMargins(6, 6, 6, 6)
@@ -79,7 +80,7 @@ class CardPicker(QToolButton):
 
     def _tell(self) -> None:
         number = len(self.chosen)
-        self.setText(f"Compare cards ({number})" if number else "Compare cards")
+        self.setText(tr("Compare cards ({number})", number=number) if number else tr("Compare cards"))
         self.setAccessibleName(self.text())
 
     def _filter(self, text: str) -> None:

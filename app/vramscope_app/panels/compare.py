@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
 from vramscope_app.models.rows_model import SHARE_ROLE
 from vramscope_app.panels.table import TablePanel
 from vramscope_app.rows.compare import HEADINGS, PARTS, Compared, rows_of, shown_text, tip, words
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,11 +75,11 @@ class ComparePanel(QWidget):
         super().__init__()
         self._compared = Compared()
         self.words, self.part = QLabel(words(self._compared)), QComboBox()
-        self.table = TablePanel("compare", "Differences", HEADINGS, look)
+        self.table = TablePanel("compare", tr("Differences"), HEADINGS, look)
         self._bars = DifferenceDelegate(look, self)
         self.buttons = [self._button(actions[name]) for name in COMMANDS]
         self._build()
-        self.part.currentTextChanged.connect(self._show)
+        self.part.currentIndexChanged.connect(self._show)
         self.table.jump.connect(self.jump)
 
     def _button(self, action: QAction) -> QToolButton:
@@ -93,10 +94,10 @@ class ComparePanel(QWidget):
         self.words.setProperty("role", "muted")
         self.words.setWordWrap(True)
         self.words.setContentsMargins(4, 2, 4, 2)
-        self.part.addItems(PARTS)
+        self.part.addItems([tr(part) for part in PARTS])
         self.part.setObjectName("compare_part")
-        self.part.setAccessibleName("What to compare")
-        self.part.setToolTip("Components, layers or nodes")
+        self.part.setAccessibleName(tr("What to compare"))
+        self.part.setToolTip(tr("Components, layers or nodes"))
         bar = QHBoxLayout()
         bar.setContentsMargins(0, 0, 0, 0)
         bar.setSpacing(4)
@@ -123,12 +124,12 @@ class ComparePanel(QWidget):
         self._compared = compared
         self.table.setVisible(compared.found is not None)
         self.part.setEnabled(compared.found is not None and not compared.run)
-        if compared.run and self.part.currentText() != PARTS[0]:
-            self.part.setCurrentText(PARTS[0])
+        if compared.run:
+            self.part.setCurrentIndex(0)
         self._show()
 
     def _show(self) -> None:
-        part = self.part.currentText()
+        part = PARTS[self.part.currentIndex()]
         text, more = words(self._compared), shown_text(self._compared, part)
         self.words.setText(f"{text} · {more}" if more else text)
         self.words.setToolTip(tip(self._compared))

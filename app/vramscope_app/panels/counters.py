@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QLabel, QSplitter, QVBoxLayout, QWidget
 from vramscope_app.panels.table import TablePanel
 from vramscope_app.rows.slots import MEMORY_HEADINGS, memory_rows, memory_words
 from vramscope_app.rows.tables import COUNTER_HEADINGS, counter_rows, level_rows
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from vramscope.messages.live import SnapshotInfo
@@ -23,8 +24,8 @@ class CounterPanel(QWidget):
     def __init__(self, look: Look) -> None:
         super().__init__()
         self._shown: object = None
-        self.table = TablePanel("counters", "Allocations", COUNTER_HEADINGS, look)
-        self.slots = TablePanel("memory_slots", "History of memory slots", MEMORY_HEADINGS, look)
+        self.table = TablePanel("counters", tr("Allocations"), COUNTER_HEADINGS, look)
+        self.slots = TablePanel("memory_slots", tr("History of memory slots"), MEMORY_HEADINGS, look)
         self.words = QLabel(memory_words([]))
         self.words.setProperty("role", "muted")
         self.words.setContentsMargins(6, 4, 6, 4)

@@ -9,25 +9,25 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QTableView, QToolB
 
 from vramscope_app.models.event_model import HEADINGS, EventModel
 from vramscope_app.panels.table import dress_table
-from vramscope_app.text import plural
+from vramscope_app.translation import marked, tr
 
 if TYPE_CHECKING:
     from vramscope.messages.live import Events
     from vramscope_app.look import Look
 
 KINDS = (
-    "every kind",
-    "allocate",
-    "release",
-    "phase",
-    "capture",
-    "decline",
-    "replay",
-    "invalidate",
-    "transfer",
-    "grow",
-    "token",
-    "note",
+    marked("every kind"),
+    marked("allocate"),
+    marked("release"),
+    marked("phase"),
+    marked("capture"),
+    marked("decline"),
+    marked("replay"),
+    marked("invalidate"),
+    marked("transfer"),
+    marked("grow"),
+    marked("token"),
+    marked("note"),
 )
 
 
@@ -55,18 +55,18 @@ class EventPanel(QWidget):
         self._clear.clicked.connect(self.clear)
 
     def _build(self) -> None:
-        self.kind.addItems(KINDS)
+        self.kind.addItems([tr(kind) for kind in KINDS])
         self.kind.setObjectName("event_kind")
-        self.kind.setAccessibleName("Kind of event")
-        self._clear.setText("Clear")
+        self.kind.setAccessibleName(tr("Kind of event"))
+        self._clear.setText(tr("Clear"))
         self._clear.setAutoRaise(True)
         self._count.setProperty("role", "muted")
         self.view.setModel(self.model)
-        self.view.setAccessibleName("Events")
+        self.view.setAccessibleName(tr("Events"))
         dress_table(self.view, "events")
         unit = self.view.fontMetrics().averageCharWidth() + 1
         for column, heading in enumerate(HEADINGS):
-            self.view.setColumnWidth(column, heading.width * unit + 12)
+            self.view.setColumnWidth(column, max(heading.width, len(tr(heading.title)) + 1) * unit + 12)
         bar = QHBoxLayout()
         bar.setContentsMargins(0, 0, 0, 0)
         bar.addWidget(self.kind)
@@ -115,7 +115,11 @@ class EventPanel(QWidget):
         self.view.scrollToBottom()
 
     def _tell(self) -> None:
-        text = plural(self.model.rowCount(), "event")
-        dropped = f" · {self.model.dropped:,} lost to a full buffer" if self.model.dropped else ""
+        text = tr("{n:,} event(s)", n=self.model.rowCount())
+        dropped = (
+            tr(" · {dropped:,} lost to a full buffer", dropped=self.model.dropped)
+            if self.model.dropped
+            else ""
+        )
         self._count.setText(text + dropped)
         self._count.setAlignment(Qt.AlignmentFlag.AlignVCenter)

@@ -23,7 +23,8 @@ from PySide6.QtWidgets import (
 )
 
 from vramscope_app.rows.graph_layout import HEIGHT, WIDTH, Box, Picture, Wire, arrange
-from vramscope_app.text import exact_bytes, plural, short_bytes
+from vramscope_app.text import exact_bytes, short_bytes
+from vramscope_app.translation import marked, tr
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QMouseEvent
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from vramscope.messages.neighbours import NeighboursInfo
     from vramscope_app.look import Look
 
-EMPTY = "Choose a node in the tree to see who feeds it and who reads it"
+EMPTY = marked("Choose a node in the tree to see who feeds it and who reads it")
 FIRST_HOPS, MOST_HOPS = 2, 6
 ZOOM = 1.18
 SMALLEST, LARGEST = 0.08, 3.0
@@ -94,7 +95,14 @@ def box_tip(box: Box) -> str:
     """A node in full."""
     node = box.node
     size = exact_bytes(None if node.bytes < 0 else node.bytes)
-    return f"{node.name}\n{node.operator}, step {node.step}, kernel: {node.kernel}\noutputs: {size}"
+    return tr(
+        "{name}\n{operator}, step {step}, kernel: {kernel}\noutputs: {size}",
+        name=node.name,
+        operator=node.operator,
+        step=node.step,
+        kernel=node.kernel,
+        size=size,
+    )
 
 
 def wire_item(wire: Wire, look: Look) -> QGraphicsPathItem:
@@ -122,7 +130,7 @@ class GraphView(QGraphicsView):
         self.picture = Picture()
         self.current = -1
         self.setObjectName("graph_view")
-        self.setAccessibleName("Neighbourhood of the chosen node")
+        self.setAccessibleName(tr("Neighbourhood of the chosen node"))
         self.setRenderHint(QPainter.RenderHint.Antialiasing)
         self.setDragMode(QGraphicsView.DragMode.ScrollHandDrag)
         self.setTransformationAnchor(QGraphicsView.ViewportAnchor.AnchorUnderMouse)
@@ -213,7 +221,7 @@ class GraphPanel(QWidget):
         self._info: NeighboursInfo | None = None
         self.scene = QGraphicsScene(self)
         self.view = GraphView(self.scene)
-        self.hops, self.whole, self.words = QSpinBox(), QToolButton(), QLabel(EMPTY)
+        self.hops, self.whole, self.words = QSpinBox(), QToolButton(), QLabel(tr(EMPTY))
         self._build()
         self.hops.valueChanged.connect(self.wanted)
         self.whole.clicked.connect(self.view.fit)
@@ -224,18 +232,18 @@ class GraphPanel(QWidget):
         self.words.setProperty("role", "muted")
         self.words.setObjectName("graph_words")
         self.words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        label = QLabel("&Hops")
+        label = QLabel(tr("&Hops"))
         label.setProperty("role", "muted")
         label.setBuddy(self.hops)
         self.hops.setObjectName("graph_hops")
-        self.hops.setAccessibleName("Hops")
+        self.hops.setAccessibleName(tr("Hops"))
         self.hops.setRange(1, MOST_HOPS)
         self.hops.setValue(FIRST_HOPS)
-        self.hops.setToolTip("How far from the chosen node")
-        self.whole.setText("Fit")
+        self.hops.setToolTip(tr("How far from the chosen node"))
+        self.whole.setText(tr("Fit"))
         self.whole.setObjectName("graph_fit")
-        self.whole.setAccessibleName("Show the whole neighbourhood")
-        self.whole.setToolTip("Everything in view (0); the wheel or + and − zoom")
+        self.whole.setAccessibleName(tr("Show the whole neighbourhood"))
+        self.whole.setToolTip(tr("Everything in view (0); the wheel or + and − zoom"))
         bar = QHBoxLayout()
         bar.setContentsMargins(6, 2, 0, 0)
         for widget in (self.words, label, self.hops, self.whole):
@@ -257,18 +265,28 @@ class GraphPanel(QWidget):
         info = self._info
         self.view.picture = arrange(info) if info is not None else Picture()
         if info is None:
-            self.words.setText(EMPTY)
+            self.words.setText(tr(EMPTY))
             return
         self.view.current = info.step
         for wire in self.view.picture.wires:
             self.scene.addItem(wire_item(wire, self._look))
         for box in self.view.picture.boxes:
             self.scene.addItem(BoxItem(box, self._look, chosen=box.node.step == info.step))
-        more = f", {plural(info.left_out, 'more node')} left out" if info.left_out else ""
+        more = (
+            tr(", {nodes} left out", nodes=tr("{n:,} more node(s)", n=info.left_out)) if info.left_out else ""
+        )
         here = self.view.picture.box(info.step)
         name = here.node.name if here is not None else ""
-        self.words.setText(f"{name} · {plural(len(info.nodes), 'node')} in {info.phase}{more}")
-        self.words.setToolTip("Double-click a node, or press Enter on it, to choose it in the tree")
+        self.words.setText(
+            tr(
+                "{name} · {nodes} in {phase}{more}",
+                name=name,
+                nodes=tr("{n:,} node(s)", n=len(info.nodes)),
+                phase=info.phase,
+                more=more,
+            )
+        )
+        self.words.setToolTip(tr("Double-click a node, or press Enter on it, to choose it in the tree"))
 
     def set_seen(self, seen: bool) -> None:
         """Whether its tab is in front; seen again, perhaps another node was chosen meanwhile."""

@@ -15,6 +15,7 @@ from vramscope_app.panels.ticks import AXIS_WIDTH, byte_spacing, byte_ticks
 from vramscope_app.rows.headroom import CardLine, Chart, chart, context_at, spoken
 from vramscope_app.text import short_bytes
 from vramscope_app.theme import component_colour
+from vramscope_app.translation import marked, tr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,7 @@ LABEL_STEP = 0.19
 """The names of cards stand beside each other, so many parts of the width apart: their lines may be close."""
 LABEL_BELOW = 0.8
 """A line above this part of the chart's height has its words below: above there is no room."""
-EMPTY = "The chart of a decoder's memory over its context appears here once it is planned"
+EMPTY = marked("The chart of a decoder's memory over its context appears here once it is planned")
 
 
 def token_ticks(values: Sequence[float], _scale: float, _spacing: float) -> list[str]:
@@ -51,7 +52,7 @@ class HeadroomPanel(QWidget):
         self.drawn: Chart | None = None
         self._seen = False
         self.plot = pg.PlotWidget()
-        self._words = QLabel(EMPTY)
+        self._words = QLabel(tr(EMPTY))
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(WAIT_MILLISECONDS)
@@ -83,11 +84,11 @@ class HeadroomPanel(QWidget):
         item.getAxis("left").tickStrings = byte_ticks
         item.getAxis("left").tickSpacing = byte_spacing
         item.getAxis("bottom").tickStrings = token_ticks
-        item.getAxis("bottom").setLabel("context, tokens")
+        item.getAxis("bottom").setLabel(tr("context, tokens"))
         for side in ("left", "bottom"):
             item.getAxis(side).enableAutoSIPrefix(enable=False)
-        self.plot.setAccessibleName("Headroom over context")
-        self.plot.setToolTip("Click to set the context; on another batch's line that batch too")
+        self.plot.setAccessibleName(tr("Headroom over context"))
+        self.plot.setToolTip(tr("Click to set the context; on another batch's line that batch too"))
         self.plot.scene().sigMouseClicked.connect(self._clicked)
         self.plot.hide()
 
@@ -123,14 +124,14 @@ class HeadroomPanel(QWidget):
             axis = self.plot.getAxis(side)
             axis.setPen(QColor(theme.border))
             axis.setTextPen(QColor(theme.muted))
-        self.plot.getAxis("bottom").setLabel("context, tokens", color=theme.muted)
+        self.plot.getAxis("bottom").setLabel(tr("context, tokens"), color=theme.muted)
         self._draw()
 
     def _draw(self) -> None:
         self.plot.clear()
         made = self.drawn
         if made is None:
-            self._words.setText(EMPTY)
+            self._words.setText(tr(EMPTY))
             return
         self._words.setText(self._legend(made))
         self.plot.setAccessibleDescription(spoken(made))
@@ -167,7 +168,11 @@ class HeadroomPanel(QWidget):
         if len(inside):
             place = int(inside[max(len(inside) - 1 - before, len(inside) // 2)])
             self._label(
-                f"batch {batch}", float(made.contexts[place]), float(totals[place]), (1.0, 1.0), theme.text
+                tr("batch {batch}", batch=batch),
+                float(made.contexts[place]),
+                float(totals[place]),
+                (1.0, 1.0),
+                theme.text,
             )
 
     def _draw_card(self, made: Chart, card: CardLine, left: float) -> None:
@@ -189,7 +194,7 @@ class HeadroomPanel(QWidget):
             )
             self.plot.addItem(spot, ignoreBounds=True)
             if crossing.batch == made.lines[0][0]:
-                text = f"fits to {crossing.context:,}"
+                text = tr("fits to {context:,}", context=crossing.context)
                 self._label(text, crossing.context, crossing.bytes, (0.5, 1.15 if above else -0.15), colour)
 
     def _label(self, text: str, x: float, y: float, anchor: tuple[float, float], colour: str) -> None:
@@ -199,14 +204,20 @@ class HeadroomPanel(QWidget):
 
     def _legend(self, made: Chart) -> str:
         squares = [
-            f"<span style='color:{component_colour(stack.name)}'>■</span> {stack.name}"
+            f"<span style='color:{component_colour(stack.name)}'>■</span> {tr(stack.name)}"
             for stack in made.stacks
         ]
         batch, totals = made.lines[0]
         known = totals[~np.isnan(totals)]
-        most = f", up to {short_bytes(round(float(known.max())))}" if len(known) else ""
+        most = tr(", up to {most}", most=short_bytes(round(float(known.max())))) if len(known) else ""
         words = f" &nbsp;·&nbsp; {made.words}" if made.words else ""
-        return f"batch {batch}{most} &nbsp; {' &nbsp; '.join(squares)}{words}"
+        return tr(
+            "batch {batch}{most} &nbsp; {parts}{words}",
+            batch=batch,
+            most=most,
+            parts=" &nbsp; ".join(squares),
+            words=words,
+        )
 
     def choose_at(self, place: float, size: float) -> None:
         """A click: the context below it, and the batch whose line passes by."""

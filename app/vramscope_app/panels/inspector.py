@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from vramscope_app.panels.table import TablePanel
 from vramscope_app.rows.node_detail import DETAIL_HEADINGS, detail_rows, node_heading
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from vramscope.messages.node import NodeInfo
@@ -30,7 +31,7 @@ class InspectorPanel(QWidget):
         self.words.setWordWrap(True)
         self.words.setContentsMargins(6, 2, 6, 2)
         self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.table = TablePanel("inspector", "Node", DETAIL_HEADINGS, look, detail=True)
+        self.table = TablePanel("inspector", tr("Node"), DETAIL_HEADINGS, look, detail=True)
         self.table.jump.connect(self.jump)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)

@@ -13,6 +13,7 @@ from vramscope_app.panels.strip_chart import StripChart
 from vramscope_app.rows.live import CHARTS, LiveSeries, visible
 from vramscope_app.text import exact_bytes, figure_text, figure_tip, short_bytes
 from vramscope_app.theme import component_colour
+from vramscope_app.translation import marked, tr
 
 if TYPE_CHECKING:
     from vramscope.messages.live import Events, SnapshotInfo, TokenInfo
@@ -20,19 +21,21 @@ if TYPE_CHECKING:
 
 NUMBER_CHARACTERS = 10
 NUMBERS = (
-    ("step", "allocs last step"),
-    ("held", "held"),
-    ("peak", "peak"),
-    ("beside", "beside the plan"),
+    ("step", marked("allocs last step")),
+    ("held", marked("held")),
+    ("peak", marked("peak")),
+    ("beside", marked("beside the plan")),
 )
 KINDS = {"allocations": "counts", "latency": "log", "fill": "plain", "transfers": "bytes"}
 """What the axis of each lower chart counts."""
 LEAST = {"allocations": 3.0, "latency": 0.01, "fill": 1.0, "transfers": 64.0}
 """The least end of each lower axis."""
 TIPS = {
-    "Follow": "Keep the newest in view; moving the charts by mouse lets go",
-    "Pause": "Stop drawing; what comes meanwhile is kept",
-    "All": "Back to the whole run",
+    marked("Time"): marked("Draw over time"),
+    marked("Step"): marked("Draw over steps"),
+    marked("Follow"): marked("Keep the newest in view; moving the charts by mouse lets go"),
+    marked("Pause"): marked("Stop drawing; what comes meanwhile is kept"),
+    marked("All"): marked("Back to the whole run"),
 }
 
 
@@ -51,8 +54,8 @@ class LivePanel(QWidget):
         self.follow, self.pause, self.whole = QToolButton(), QToolButton(), QToolButton()
         self.chart = QComboBox()
         self._values: dict[str, QLabel] = {}
-        self.bytes_plot = StripChart("Bytes held", curves=1, named=True)
-        self.count_plot = StripChart("Allocations made", curves=2, named=False)
+        self.bytes_plot = StripChart(tr("Bytes held"), curves=1, named=True)
+        self.count_plot = StripChart(tr("Allocations made"), curves=2, named=False)
         self._build()
         self.set_look(look)
         self._connect()
@@ -77,21 +80,21 @@ class LivePanel(QWidget):
     def _controls(self) -> QHBoxLayout:
         self._modes = QButtonGroup(self)
         self.chart.setObjectName("live_chart")
-        self.chart.setAccessibleName("Lower chart")
+        self.chart.setAccessibleName(tr("Lower chart"))
         for item in CHARTS:
-            self.chart.addItem(item.title, item.id)
+            self.chart.addItem(tr(item.title), item.id)
         row = QHBoxLayout()
         row.setContentsMargins(4, 0, 4, 0)
         row.setSpacing(2)
         for place, (button, text) in enumerate(((self.by_time, "Time"), (self.by_step, "Step"))):
-            _dress(button, text, f"Draw over {text.lower()}", checkable=True)
+            _dress(button, text, checkable=True)
             self._modes.addButton(button, place)
             row.addWidget(button)
         row.addSpacing(6)
         row.addWidget(self.chart)
         row.addStretch(1)
         for button, text in ((self.pause, "Pause"), (self.follow, "Follow"), (self.whole, "All")):
-            _dress(button, text, TIPS[text], checkable=button is not self.whole)
+            _dress(button, text, checkable=button is not self.whole)
             row.addWidget(button)
         self.by_time.setChecked(True)
         self.follow.setChecked(True)
@@ -99,9 +102,9 @@ class LivePanel(QWidget):
 
     def _number(self, name: str, caption: str) -> QVBoxLayout:
         room = SteadyLabel(f"live_{name}", NUMBER_CHARACTERS, "value", least=NUMBER_CHARACTERS)
-        value, below = room.label, QLabel(caption)
+        value, below = room.label, QLabel(tr(caption))
         value.setText("–")
-        value.setAccessibleName(caption)
+        value.setAccessibleName(tr(caption))
         below.setProperty("role", "muted")
         self._values[name] = value
         layout = QVBoxLayout()
@@ -123,7 +126,7 @@ class LivePanel(QWidget):
         """Draws in another theme."""
         self._look = look
         self.bytes_plot.set_look(look, [look.theme.accent])
-        self.bytes_plot.set_axis("held", "bytes", look.theme.muted)
+        self.bytes_plot.set_axis(tr("held"), "bytes", look.theme.muted)
         self.count_plot.set_look(look, [component_colour("KV cache"), look.theme.good])
         self._chart_changed()
 
@@ -235,20 +238,20 @@ class LivePanel(QWidget):
 
     def _chart_changed(self) -> None:
         chart = CHARTS[self.chart.currentIndex()]
-        self.count_plot.set_axis(chart.axis, KINDS[chart.id], self._look.theme.muted)
-        self.count_plot.setAccessibleName(chart.title)
+        self.count_plot.set_axis(tr(chart.axis), KINDS[chart.id], self._look.theme.muted)
+        self.count_plot.setAccessibleName(tr(chart.title))
         self.count_plot.getAxis("bottom").setLabel(self._bottom_label())
         self._redraw()
 
     def _bottom_label(self) -> str:
         """What the axis shows, and which colour is which curve."""
-        axis = "seconds" if self._by_time else "step"
+        axis = tr("seconds") if self._by_time else tr("step")
         chart = CHARTS[self.chart.currentIndex()]
         colours = (component_colour("KV cache"), self._look.theme.good)
         if len(chart.curves) < 2 or (chart.id == "allocations" and self._by_time):
             return axis
         names = (
-            f"&nbsp; <span style='color:{colour}'>▬</span> {name}"
+            f"&nbsp; <span style='color:{colour}'>▬</span> {tr(name)}"
             for colour, name in zip(colours, chart.curves, strict=True)
         )
         return f"{axis} {' '.join(names)}"
@@ -263,9 +266,9 @@ class LivePanel(QWidget):
             self._values[name].setToolTip(tip)
 
 
-def _dress(button: QToolButton, text: str, tip: str, *, checkable: bool) -> None:
-    button.setText(text)
-    button.setToolTip(tip)
+def _dress(button: QToolButton, text: str, *, checkable: bool) -> None:
+    button.setText(tr(text))
+    button.setToolTip(tr(TIPS[text]))
     button.setCheckable(checkable)
     button.setAutoRaise(True)
     button.setObjectName(f"live_{text.lower()}")
@@ -274,14 +277,20 @@ def _dress(button: QToolButton, text: str, tip: str, *, checkable: bool) -> None
 def live_numbers(now: SnapshotInfo) -> dict[str, tuple[str, str]]:
     """The newest numbers: per name the text and its tooltip; dashes before anything ran."""
     if not now.sequence:
-        return {name: ("–", "Nothing ran yet") for name, _ in NUMBERS}
-    moved = (
-        f"uploads {now.uploads:,} ({exact_bytes(now.upload_bytes)})\n"
-        f"downloads {now.downloads:,} ({exact_bytes(now.download_bytes)})"
+        return {name: ("–", tr("Nothing ran yet")) for name, _ in NUMBERS}
+    moved = tr(
+        "uploads {uploads:,} ({upload_bytes})\ndownloads {downloads:,} ({download_bytes})",
+        uploads=now.uploads,
+        upload_bytes=exact_bytes(now.upload_bytes),
+        downloads=now.downloads,
+        download_bytes=exact_bytes(now.download_bytes),
     )
-    beside = f"What kernels took beside the plan: {figure_tip(now.kernel_temporaries)}"
+    beside = tr(
+        "What kernels took beside the plan: {kernel_temporaries}",
+        kernel_temporaries=figure_tip(now.kernel_temporaries),
+    )
     return {
-        "step": (f"{now.allocations_last_step:,}", f"Allocations in the last step\n{moved}"),
+        "step": (f"{now.allocations_last_step:,}", tr("Allocations in the last step\n{moved}", moved=moved)),
         "held": (short_bytes(now.allocated_bytes), exact_bytes(now.allocated_bytes)),
         "peak": (short_bytes(now.peak_bytes), exact_bytes(now.peak_bytes)),
         "beside": (figure_text(now.kernel_temporaries), beside),

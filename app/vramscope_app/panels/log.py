@@ -5,6 +5,8 @@ from __future__ import annotations
 from PySide6.QtGui import QFontDatabase, QTextCursor
 from PySide6.QtWidgets import QPlainTextEdit
 
+from vramscope_app.translation import tr
+
 LONGEST_LOG = 5000
 """Lines kept."""
 
@@ -15,11 +17,11 @@ class LogPanel(QPlainTextEdit):
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("log")
-        self.setAccessibleName("Engine log")
+        self.setAccessibleName(tr("Engine log"))
         self.setReadOnly(True)
         self.setMaximumBlockCount(LONGEST_LOG)
         self.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
-        self.setPlaceholderText("The engine wrote nothing")
+        self.setPlaceholderText(tr("The engine wrote nothing"))
 
     def add_text(self, text: str) -> None:
         """Appends and stays at the end."""

@@ -9,6 +9,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMenu
 
 from vramscope_app.rows.columns import COLUMNS
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,20 +28,20 @@ class ColumnMenu(QMenu):
     """Keys of the columns that are shown, from left to right."""
 
     def __init__(self, view: QTreeView) -> None:
-        super().__init__("Columns", view)
+        super().__init__(tr("Columns"), view)
         self._header = view.header()
         self._actions: dict[str, QAction] = {}
-        self.setAccessibleName("Columns of the node tree")
+        self.setAccessibleName(tr("Columns of the node tree"))
         self.setToolTipsVisible(True)
         for column in COLUMNS[1:]:
-            action = QAction(column.title, self)
+            action = QAction(tr(column.title), self)
             action.setCheckable(True)
-            action.setToolTip(column.tip)
+            action.setToolTip(tr(column.tip))
             action.setData(column.key)
             self.addAction(action)
             self._actions[column.key] = action
         self.addSeparator()
-        self._reset = self.addAction("As in a new window")
+        self._reset = self.addAction(tr("As in a new window"))
         self._header.setSectionsMovable(True)
         self._header.setFirstSectionMovable(False)
         self._header.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)

@@ -25,6 +25,7 @@ from vramscope_app.panels.table import LEAST_HEIGHT
 from vramscope_app.rows.columns import COLUMNS
 from vramscope_app.rows.nodes import EMPTY_TABLE, NodeTable
 from vramscope_app.rows.query import HELP
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,27 +71,27 @@ class NodePanel(QWidget):
         self._connect()
 
     def _build(self, look: Look) -> None:
-        self.search.setPlaceholderText("Find nodes: words, op:MatMul, bytes>1M, scope:layers.3")
-        self.search.setToolTip(HELP)
+        self.search.setPlaceholderText(tr("Find nodes: words, op:MatMul, bytes>1M, scope:layers.3"))
+        self.search.setToolTip(tr(HELP))
         self.search.setClearButtonEnabled(True)
         self.search.setObjectName("node_search")
-        self.search.setAccessibleName("Find nodes")
+        self.search.setAccessibleName(tr("Find nodes"))
         self.phase.setObjectName("node_phase")
-        self.phase.setAccessibleName("Phase")
+        self.phase.setAccessibleName(tr("Phase"))
         self.phase.setVisible(False)
-        self.phase.setToolTip("Prefill computes the whole prompt at once, decode one token")
+        self.phase.setToolTip(tr("Prefill computes the whole prompt at once, decode one token"))
         self.grouping.setObjectName("node_grouping")
         self.grouping.setCheckable(True)
         self.grouping.setChecked(True)
         self.grouping.setAutoRaise(True)
-        self.grouping.setText("By scope")
+        self.grouping.setText(tr("By scope"))
         self.grouping.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        self.grouping.setToolTip("Group nodes by scope, or list them in the order in which they run")
+        self.grouping.setToolTip(tr("Group nodes by scope, or list them in the order in which they run"))
         self.grouping.setIcon(look.icons.get("tree"))
         self.chooser.setObjectName("node_columns")
         self.chooser.setIcon(look.icons.get("panels"))
-        self.chooser.setToolTip("Choose columns; drag their headings to move them")
-        self.chooser.setAccessibleName("Columns")
+        self.chooser.setToolTip(tr("Choose columns; drag their headings to move them"))
+        self.chooser.setAccessibleName(tr("Columns"))
         self.chooser.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self._count.setProperty("role", "muted")
         self._wrong.setObjectName("node_query_error")
@@ -117,7 +118,7 @@ class NodePanel(QWidget):
     def _dress_view(self) -> None:
         view = self.view
         view.setObjectName("node_tree")
-        view.setAccessibleName("Nodes")
+        view.setAccessibleName(tr("Nodes"))
         view.setUniformRowHeights(True)
         view.setMinimumHeight(LEAST_HEIGHT)
         view.setAlternatingRowColors(True)
@@ -241,4 +242,8 @@ class NodePanel(QWidget):
 
     def _tell_count(self) -> None:
         shown, total = self.model.shown, self.model.total
-        self._count.setText(f"{total:,} nodes" if shown == total else f"{shown:,} of {total:,} nodes")
+        self._count.setText(
+            tr("{n:,} node(s)", n=total)
+            if shown == total
+            else tr("{shown:,} of {n:,} node(s)", shown=shown, n=total)
+        )

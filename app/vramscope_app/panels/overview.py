@@ -14,6 +14,7 @@ from vramscope_app.panels.suggestions import SuggestionMenu, SuggestionRow
 from vramscope_app.rows.bar import legend, measured_bar, plan_bar
 from vramscope_app.rows.report import report_message
 from vramscope_app.rows.verdict import death_message, failure_message, lighter_source, verdict_message
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from vramscope.messages.planning import PlanInfo
@@ -49,18 +50,20 @@ class Overview(QWidget):
         self.verdict = Banner("verdict_banner", look)
         self.bar, self.legend = ComponentBar(look), Legend(look)
         self.suggestions, self.remedies = SuggestionMenu(look), SuggestionRow()
-        self._restart = push_button("Restart engine", "restart_button", "Start the engine again")
-        self._show_node = push_button("Show node", "failure_jump", "Show the node in the tree")
+        self._restart = push_button(tr("Restart engine"), "restart_button", tr("Start the engine again"))
+        self._show_node = push_button(tr("Show node"), "failure_jump", tr("Show the node in the tree"))
         self._without = push_button(
-            "Plan without its weights",
+            tr("Plan without its weights"),
             "failure_without",
-            "Types and shapes are enough to plan it; it cannot run",
+            tr("Types and shapes are enough to plan it; it cannot run"),
         )
         self._copy = push_button(
-            "Copy details", "failure_copy", "Copy the whole message, for a report or a colleague"
+            tr("Copy details"), "failure_copy", tr("Copy the whole message, for a report or a colleague")
         )
-        self._dismiss = push_button("Dismiss", "failure_dismiss", "Close this message")
-        self._open_model = push_button("Open its model", "report_open", "Open the model and plan it again")
+        self._dismiss = push_button(tr("Dismiss"), "failure_dismiss", tr("Close this message"))
+        self._open_model = push_button(
+            tr("Open its model"), "report_open", tr("Open the model and plan it again")
+        )
         self._build()
 
     def _build(self) -> None:

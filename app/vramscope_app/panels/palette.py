@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 
 from vramscope_app.commands import COMMANDS
 from vramscope_app.rows.palette import Choice, choices
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from vramscope_app.look import Look
@@ -40,7 +41,7 @@ class Palette(QFrame):
         self.hide()
         self.setProperty("card", True)
         self.setObjectName("palette")
-        self.setAccessibleName("Command palette")
+        self.setAccessibleName(tr("Command palette"))
         self.line, self.list = QLineEdit(), QTreeWidget()
         self._state: AppState | None = None
         self._muted = QColor()
@@ -53,10 +54,10 @@ class Palette(QFrame):
         self.list.itemClicked.connect(self._clicked)
 
     def _build(self) -> None:
-        self.line.setPlaceholderText("Type a command")
-        self.line.setAccessibleName("Command")
+        self.line.setPlaceholderText(tr("Type a command"))
+        self.line.setAccessibleName(tr("Command"))
         self.line.setObjectName("palette_line")
-        self.list.setAccessibleName("Commands")
+        self.list.setAccessibleName(tr("Commands"))
         self.list.setObjectName("palette_list")
         self.list.setColumnCount(3)
         self.list.setHeaderHidden(True)
@@ -104,7 +105,7 @@ class Palette(QFrame):
             item.setForeground(2, self._muted)
             if not choice.enabled:
                 item.setForeground(0, self._muted)
-                item.setToolTip(0, "Not possible just now")
+                item.setToolTip(0, tr("Not possible just now"))
             self.list.addTopLevelItem(item)
         self.list.setColumnWidth(0, 170)
         self.list.setColumnWidth(2, 130)

@@ -27,6 +27,7 @@ from vramscope_app.panels.steady import SteadyLabel
 from vramscope_app.panels.table import TablePanel
 from vramscope_app.rows.run import rates_text, run_summary, state_chip
 from vramscope_app.rows.tables import OUTPUT_HEADINGS, output_rows
+from vramscope_app.translation import marked, tr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,10 +40,10 @@ if TYPE_CHECKING:
     from vramscope_app.state import AppState
 
 BUTTONS = (("step", "steps", "capture"), ("replay", "verify", "reset"))
-CHAT_TIP = "Wrap the prompt in the model's chat template"
-NO_CHAT_TIP = "The model's folder has no chat template"
-PLAIN_WORDS = "This model is no decoder: it runs once, on seeded random inputs of the planned shapes."
-EMPTY_OUTPUT = "Generated text appears here"
+CHAT_TIP = marked("Wrap the prompt in the model's chat template")
+NO_CHAT_TIP = marked("The model's folder has no chat template")
+PLAIN_WORDS = marked("This model is no decoder: it runs once, on seeded random inputs of the planned shapes.")
+EMPTY_OUTPUT = marked("Generated text appears here")
 STATE_CHARACTERS = 14
 RATES_CHARACTERS = 48
 KEPT_PIECES = 20_000
@@ -58,14 +59,14 @@ class RunPanel(QWidget):
         self._pending: list[TokenInfo] = []
         self._written: list[tuple[bool, str]] = []
         self.prompt, self.output = QPlainTextEdit(), QPlainTextEdit()
-        self.chat = QCheckBox("C&hat template")
+        self.chat = QCheckBox(tr("C&hat template"))
         self.count = QSpinBox()
         self.sampling = SamplingRow()
-        self.outputs = TablePanel("outputs", "Outputs", OUTPUT_HEADINGS, look)
+        self.outputs = TablePanel("outputs", tr("Outputs"), OUTPUT_HEADINGS, look)
         self._state_room = SteadyLabel("run_state", STATE_CHARACTERS)
         self._rates_room = SteadyLabel("run_rates", RATES_CHARACTERS)
         self._state, self._rates, self._summary = self._state_room.label, self._rates_room.label, QLabel()
-        self._position, self._plain_words = Gauge(look), QLabel(PLAIN_WORDS)
+        self._position, self._plain_words = Gauge(look), QLabel(tr(PLAIN_WORDS))
         self._pages = QStackedWidget()
         self._pages.addWidget(self._decoder_page(actions))
         self._pages.addWidget(self._plain_page(actions))
@@ -91,13 +92,13 @@ class RunPanel(QWidget):
 
     def _dress_texts(self) -> None:
         self.prompt.setObjectName("prompt_text")
-        self.prompt.setAccessibleName("Prompt")
+        self.prompt.setAccessibleName(tr("Prompt"))
         self.prompt.setTabChangesFocus(True)
         self.prompt.setFixedHeight(self.prompt.fontMetrics().height() * 2 + 16)
         self.output.setObjectName("output_text")
-        self.output.setAccessibleName("Generated text")
+        self.output.setAccessibleName(tr("Generated text"))
         self.output.setReadOnly(True)
-        self.output.setPlaceholderText(EMPTY_OUTPUT)
+        self.output.setPlaceholderText(tr(EMPTY_OUTPUT))
         self.output.setMaximumBlockCount(5000)
         # The panel scrolls once there is not even its least height, not when it lacks what it would like.
         self.output.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
@@ -110,7 +111,7 @@ class RunPanel(QWidget):
     def _prefill_row(self, actions: Mapping[str, QAction]) -> QHBoxLayout:
         row = QHBoxLayout()
         self.chat.setObjectName("chat")
-        self.chat.setToolTip(NO_CHAT_TIP)
+        self.chat.setToolTip(tr(NO_CHAT_TIP))
         self.chat.setEnabled(False)
         row.addWidget(self.chat)
         row.addStretch(1)
@@ -120,8 +121,8 @@ class RunPanel(QWidget):
         self.count.setObjectName("count")
         self.count.setRange(1, 100_000)
         self.count.setValue(32)
-        self.count.setToolTip("How many steps Steps ×N, Replay ×N and Verify ×N make")
-        self.count.setAccessibleName("Number of steps")
+        self.count.setToolTip(tr("How many steps Steps ×N, Replay ×N and Verify ×N make"))
+        self.count.setAccessibleName(tr("Number of steps"))
         row.addWidget(label)
         row.addWidget(self.count)
         row.addWidget(_button(actions["prefill"]))
@@ -139,7 +140,7 @@ class RunPanel(QWidget):
         row = QHBoxLayout()
         row.setSpacing(8)
         self._position.setObjectName("run_position")
-        self._position.setAccessibleName("Position in the KV cache")
+        self._position.setAccessibleName(tr("Position in the KV cache"))
         row.addWidget(self._state_room)
         row.addWidget(self._position, 1)
         return row
@@ -162,12 +163,14 @@ class RunPanel(QWidget):
         if model is None:
             return
         hint = (
-            "Prompt" if model.has_tokenizer else "Token ids separated by spaces: this model has no tokenizer"
+            tr("Prompt")
+            if model.has_tokenizer
+            else tr("Token ids separated by spaces: this model has no tokenizer")
         )
         self.prompt.setPlaceholderText(hint)
         self.prompt.setPlainText(model.default_prompt or ("" if model.has_tokenizer else "1 2 3 4"))
         self.chat.setEnabled(model.has_chat_template)
-        self.chat.setToolTip(CHAT_TIP if model.has_chat_template else NO_CHAT_TIP)
+        self.chat.setToolTip(tr(CHAT_TIP if model.has_chat_template else NO_CHAT_TIP))
 
     def set_state(self, state: AppState) -> None:
         """Where the run stands."""
@@ -178,7 +181,11 @@ class RunPanel(QWidget):
             self._state.setProperty("tone", tone)
             restyle(self._state)
         position, capacity = max(state.run.position, state.live.position), state.run.capacity
-        words = f"{position:,} of {capacity:,} tokens" if capacity else "no prompt yet"
+        words = (
+            tr("{position:,} of {capacity:,} tokens", position=position, capacity=capacity)
+            if capacity
+            else tr("no prompt yet")
+        )
         self._position.show_part(position / capacity if capacity else 0.0, words)
         self._rates.setText(rates_text(state))
         self._summary.setText(run_summary(state))
@@ -187,9 +194,9 @@ class RunPanel(QWidget):
 
     def _tell_obstacle(self, why: str) -> None:
         """Why the buttons are grey, where the results would stand."""
-        if self.output.placeholderText() != (why or EMPTY_OUTPUT):
-            self.output.setPlaceholderText(why or EMPTY_OUTPUT)
-            self._plain_words.setText(why or PLAIN_WORDS)
+        if self.output.placeholderText() != (why or tr(EMPTY_OUTPUT)):
+            self.output.setPlaceholderText(why or tr(EMPTY_OUTPUT))
+            self._plain_words.setText(why or tr(PLAIN_WORDS))
 
     def clear(self) -> None:
         """A generation begins."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtWidgets import QAbstractSpinBox, QDoubleSpinBox, QGridLayout, QLabel, QSpinBox, QWidget
 
 from vramscope.messages.running import SamplingInfo
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 LARGEST_SEED = 2**31 - 1
 LEAST_WIDTH = 64
 """Of a number: a narrow window shows the beginning of a long one."""
-WHERE = "0 is greedy: always the likeliest token"
 
 
 class SamplingRow(QWidget):
@@ -30,11 +30,11 @@ class SamplingRow(QWidget):
 
     def _build(self) -> None:
         _dress_real(self.temperature, (0.0, 10.0), 0.1)
-        self.temperature.setSpecialValueText("greedy")
+        self.temperature.setSpecialValueText(tr("greedy"))
         _dress_real(self.top_p, (0.01, 1.0), 0.05)
         self.top_p.setValue(1.0)
         self.top_k.setRange(0, 10_000_000)
-        self.top_k.setSpecialValueText("all")
+        self.top_k.setSpecialValueText(tr("all"))
         self.seed.setRange(0, LARGEST_SEED)
         layout = QGridLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -54,10 +54,20 @@ class SamplingRow(QWidget):
 
     def _columns(self) -> Sequence[tuple[str, QAbstractSpinBox, str, str]]:
         return (
-            ("&Temperature", self.temperature, "temperature", f"How even the odds are. {WHERE}"),
-            ("Top-&k", self.top_k, "top_k", "Draw from so many of the likeliest tokens"),
-            ("Top-&p", self.top_p, "top_p", "Draw from the likeliest tokens that together have these odds"),
-            ("See&d", self.seed, "seed", "The same seed draws the same tokens again"),
+            (
+                tr("&Temperature"),
+                self.temperature,
+                "temperature",
+                tr("How even the odds are. 0 is greedy: always the likeliest token"),
+            ),
+            (tr("Top-&k"), self.top_k, "top_k", tr("Draw from so many of the likeliest tokens")),
+            (
+                tr("Top-&p"),
+                self.top_p,
+                "top_p",
+                tr("Draw from the likeliest tokens that together have these odds"),
+            ),
+            (tr("See&d"), self.seed, "seed", tr("The same seed draws the same tokens again")),
         )
 
     def _enable(self) -> None:

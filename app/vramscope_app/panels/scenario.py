@@ -35,6 +35,7 @@ from vramscope_app.rows.scenario import (
     slider_to_context,
     wished,
 )
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +60,7 @@ class ScenarioBar(QWidget):
         self._limit = context_limit(None)
         self.card, self.device = QComboBox(), QComboBox()
         self.batch, self.context, self.prompt = QSpinBox(), QSpinBox(), QSpinBox()
-        self.growing, self.bucket = QCheckBox("&Grow from"), QSpinBox()
+        self.growing, self.bucket = QCheckBox(tr("&Grow from")), QSpinBox()
         self.batch_slider, self.slider = QSlider(), QSlider()
         self._flow = FlowLayout(self, spacing=10)
         self._build()
@@ -81,22 +82,22 @@ class ScenarioBar(QWidget):
     def _build(self) -> None:
         self._flow.setContentsMargins(4, 1, 4, 1)
         self._build_card()
-        self._group("&Card", self.card)
+        self._group(tr("&Card"), self.card)
         self.device.setObjectName("device")
         self.device.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.device.setMinimumContentsLength(DEVICE_CHARACTERS)
-        self.device.setToolTip("Whose kernels' scratch is planned, and what runs the model")
-        self._group("&Device", self.device)
-        self._dress_spin(self.batch, "batch", "Sequences decoded together", 7)
-        self._dress_slider(self.batch_slider, "batch_slider", "Batch", len(BATCHES) - 1, 56)
-        self._group("&Batch", self.batch, self.batch_slider)
-        self._dress_spin(self.context, "context", "Prompt and generated tokens together", 13)
-        self.context.setSpecialValueText("model's limit")
+        self.device.setToolTip(tr("Whose kernels' scratch is planned, and what runs the model"))
+        self._group(tr("&Device"), self.device)
+        self._dress_spin(self.batch, "batch", tr("Sequences decoded together"), 7)
+        self._dress_slider(self.batch_slider, "batch_slider", tr("Batch"), len(BATCHES) - 1, 56)
+        self._group(tr("&Batch"), self.batch, self.batch_slider)
+        self._dress_spin(self.context, "context", tr("Prompt and generated tokens together"), 13)
+        self.context.setSpecialValueText(tr("model's limit"))
         self.context.setMinimum(0)
-        self._dress_slider(self.slider, "context_slider", "Context", SLIDER_STEPS, 80)
-        self._group("Conte&xt", self.context, self.slider)
-        self._dress_spin(self.prompt, "prompt", "Tokens of the prompt, prefilled in one pass", 9)
-        self._group("Prom&pt", self.prompt)
+        self._dress_slider(self.slider, "context_slider", tr("Context"), SLIDER_STEPS, 80)
+        self._group(tr("Conte&xt"), self.context, self.slider)
+        self._dress_spin(self.prompt, "prompt", tr("Tokens of the prompt, prefilled in one pass"), 9)
+        self._group(tr("Prom&pt"), self.prompt)
         self._build_growth()
 
     def _dress_slider(self, slider: QSlider, name: str, title: str, steps: int, width: int) -> None:
@@ -110,13 +111,15 @@ class ScenarioBar(QWidget):
     def _build_growth(self) -> None:
         self.growing.setObjectName("growing")
         self.growing.setToolTip(
-            "Start with a small KV cache and double it when it is full, instead of all the context at once;\n"
-            "a captured graph dies whenever the cache moves"
+            tr(
+                "Start with a small KV cache and double it when it is full, instead of all the context at "
+                "once;\na captured graph dies whenever the cache moves"
+            )
         )
-        self.growing.setAccessibleName("Grow the KV cache")
-        self._dress_spin(self.bucket, "bucket", "Tokens of the first and smallest KV cache", 8)
+        self.growing.setAccessibleName(tr("Grow the KV cache"))
+        self._dress_spin(self.bucket, "bucket", tr("Tokens of the first and smallest KV cache"), 8)
         self._group("", self.growing, self.bucket)
-        self.bucket.setAccessibleName("Smallest KV cache")
+        self.bucket.setAccessibleName(tr("Smallest KV cache"))
 
     def _build_card(self) -> None:
         card = self.card
@@ -126,8 +129,8 @@ class ScenarioBar(QWidget):
         card.setMinimumWidth(card.fontMetrics().averageCharWidth() * 24)
         card.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         card.setMaxVisibleItems(24)
-        card.setToolTip("Type to search the catalogue, or type an amount such as 6 GiB")
-        card.addItem(NO_CARD)
+        card.setToolTip(tr("Type to search the catalogue, or type an amount such as 6 GiB"))
+        card.addItem(tr(NO_CARD))
         completer = card.completer()
         if completer is not None:
             completer.setFilterMode(Qt.MatchFlag.MatchContains)
@@ -165,7 +168,7 @@ class ScenarioBar(QWidget):
         self._cards = cards
         with QSignalBlocker(self.card):
             self.card.clear()
-            self.card.addItems([NO_CARD, *map(card_label, cards)])
+            self.card.addItems([tr(NO_CARD), *map(card_label, cards)])
         self.set_scenario(self._scenario)
 
     def set_devices(self, devices: Sequence[DeviceChoice]) -> None:

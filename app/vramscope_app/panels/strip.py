@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolTip, QWidge
 from vramscope_app.panels.bar import Swatch
 from vramscope_app.rows.segments import CAPTURED, Stretch, kind_words, kinds, short_words
 from vramscope_app.theme import COMPONENT_COLOURS
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from vramscope_app.look import Look
@@ -50,7 +51,7 @@ class SegmentStrip(QWidget):
         self._look = look
         self.parts: list[Stretch] = []
         self.setObjectName("segments")
-        self.setAccessibleName("Segments of the captured program")
+        self.setAccessibleName(tr("Segments of the captured program"))
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
     def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name

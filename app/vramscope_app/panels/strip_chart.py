@@ -24,6 +24,7 @@ from vramscope_app.panels.ticks import (
 from vramscope_app.rows.live import CAPTURE, EAGER, PREFILL, REPLAY, ends, logarithms
 from vramscope_app.rows.series import peaks
 from vramscope_app.theme import component_colour
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,10 +127,10 @@ class Backdrop(pg.UIGraphicsItem):  # type: ignore[misc]  # pyqtgraph carries no
         assert self._look is not None
         left, right = max(left, area.left()), min(right, area.right())
         metrics = painter.fontMetrics()
-        if right - left > metrics.horizontalAdvance(kind) + LABEL_ROOM:
+        if right - left > metrics.horizontalAdvance(tr(kind)) + LABEL_ROOM:
             painter.setPen(QColor(self._look.theme.muted))
             room = QRectF(left + 3, area.top() + 1, right - left, metrics.height())
-            painter.drawText(room, int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop), kind)
+            painter.drawText(room, int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop), tr(kind))
 
     def _sign(self, painter: QPainter, area: QRectF, x: float, kind: str) -> None:
         assert self._look is not None

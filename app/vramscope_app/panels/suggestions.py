@@ -9,7 +9,8 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QLabel, QMenu, QPushButton, QToolButton, QWidget
 
 from vramscope_app.panels.flow import FlowLayout
-from vramscope_app.text import exact_bytes, plural, short_bytes
+from vramscope_app.text import exact_bytes, short_bytes
+from vramscope_app.translation import marked, tr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,22 +21,41 @@ if TYPE_CHECKING:
 BUTTONS = 3
 
 
+CHANGES = {
+    "maxima": marked("Declare a maximum for {value}"),
+    "context": marked("Lower the context to {value:,}"),
+    "batch": marked("Lower the batch to {value:,}"),
+}
+"""What a suggestion is called by the one field of the scenario that it changes."""
+
+
+def suggestion_title(item: SuggestionInfo) -> str:
+    """What a suggestion would do."""
+    field, value = next(iter(item.change.items()), ("", 0))
+    return tr(CHANGES[field], value=value) if field in CHANGES else tr(item.title)
+
+
 def suggestion_text(item: SuggestionInfo) -> str:
     """A suggestion in one line, with what is still missing after it; a declared maximum saves nothing."""
     if not item.saves:
-        return item.title
+        return suggestion_title(item)
     short = item.headroom is not None and item.headroom < 0
-    rest = f", still short by {short_bytes(-(item.headroom or 0))}" if short else ""
-    return f"{item.title} · saves {short_bytes(item.saves)}{rest}"
+    rest = tr(", still short by {headroom}", headroom=short_bytes(-(item.headroom or 0))) if short else ""
+    return tr(
+        "{title} · saves {saves}{rest}",
+        title=suggestion_title(item),
+        saves=short_bytes(item.saves),
+        rest=rest,
+    )
 
 
 def suggestion_tip(item: SuggestionInfo) -> str:
     """What a click does, with every byte."""
-    lines = ["Apply this and plan again"]
+    lines = [tr("Apply this and plan again")]
     if item.saves:
-        lines.append(f"saves {exact_bytes(item.saves)}")
+        lines.append(tr("saves {saves}", saves=exact_bytes(item.saves)))
     if item.headroom is not None:
-        word = "fits then, to spare:" if item.headroom >= 0 else "does not fit then, short by"
+        word = tr("fits then, to spare:") if item.headroom >= 0 else tr("does not fit then, short by")
         lines.append(f"{word} {exact_bytes(abs(item.headroom))}")
     return "\n".join(lines)
 
@@ -59,7 +79,7 @@ class SuggestionMenu(QToolButton):
         self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.setIconSize(QSize(18, 18))
-        self.setToolTip("Changes that save memory")
+        self.setToolTip(tr("Changes that save memory"))
         self._menu.triggered.connect(self._triggered)
         self.set_look(look)
 
@@ -71,7 +91,7 @@ class SuggestionMenu(QToolButton):
             action.setData(dict(item.change))
             action.setEnabled(bool(item.change))
             self._menu.addAction(action)
-        self.setText(plural(len(suggestions), "suggestion"))
+        self.setText(tr("{n:,} suggestion(s)", n=len(suggestions)))
         self.setVisible(bool(suggestions))
 
     def _triggered(self, action: QAction) -> None:
@@ -91,7 +111,7 @@ class SuggestionRow(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("suggestion_row")
-        self._label = QLabel("Try")
+        self._label = QLabel(tr("Try"))
         self._label.setProperty("role", "muted")
         self.buttons = [QPushButton() for _ in range(BUTTONS)]
         self._changes: list[dict[str, int | str]] = []

@@ -8,6 +8,7 @@ from PySide6.QtCore import QModelIndex, QSize, Qt, Signal
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QLabel, QTableView, QVBoxLayout, QWidget
 
 from vramscope_app.models.rows_model import RowsModel
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +60,7 @@ class TablePanel(QWidget):
         dress_table(self.view, name)
         unit = self.view.fontMetrics().averageCharWidth() + 1
         for column, heading in enumerate(headings):
-            self.view.setColumnWidth(column, max(heading.width, len(heading.title) + 1) * unit + 12)
+            self.view.setColumnWidth(column, max(heading.width, len(tr(heading.title)) + 1) * unit + 12)
         self._detail = QLabel()
         self._detail.setProperty("role", "muted")
         self._detail.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)

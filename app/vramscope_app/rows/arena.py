@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vramscope_app.text import exact_bytes, short_bytes
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,9 +53,16 @@ class Arena:
     def text(self, block: int) -> str:
         """A block in a line."""
         size, first, last = int(self.sizes[block]), int(self.first[block]), int(self.last[block])
-        node = f" of {self.nodes[block]}" if self.nodes[block] else ""
+        node = tr(" of {nodes}", nodes=self.nodes[block]) if self.nodes[block] else ""
         end = min(last, self.steps - 1)
-        return f"{self.values[block]}{node} · {exact_bytes(size)} · steps {first:,} to {end:,}"
+        return tr(
+            "{values}{node} · {size} · steps {first:,} to {end:,}",
+            values=self.values[block],
+            node=node,
+            size=exact_bytes(size),
+            first=first,
+            end=end,
+        )
 
     def rectangles(self, colour: int) -> NDArray[np.float64]:
         """Left, bottom, width and height (steps and bytes) of the blocks of one colour, shape (n, 4)."""
@@ -66,8 +74,13 @@ class Arena:
     @property
     def summary(self) -> str:
         """The arena in a sentence."""
-        held = f"{len(self.sizes):,} blocks in {short_bytes(self.bytes)}"
-        return f"{held}, peak {short_bytes(self.peak_bytes)} at step {self.peak_step:,}"
+        held = tr("{sizes:,} blocks in {bytes}", sizes=len(self.sizes), bytes=short_bytes(self.bytes))
+        return tr(
+            "{held}, peak {peak_bytes} at step {peak_step:,}",
+            held=held,
+            peak_bytes=short_bytes(self.peak_bytes),
+            peak_step=self.peak_step,
+        )
 
 
 def arena_of(blocks: NodeTable, nodes: NodeTable) -> Arena:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from vramscope_app.rows.cells import Cell, Heading, Row
 from vramscope_app.text import exact_bytes, short_bytes
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +70,7 @@ def _axis_row(plan: PlanInfo, axis: AxisInfo, position: int) -> Row:
     refused = bool(axis.refused)
     tone = "bad" if refused else ""
     why = axis.refused or "\n".join(axis.derivation) or axis.source
-    maximum = "none" if axis.high is None else f"{axis.high:,}"
+    maximum = tr("none") if axis.high is None else f"{axis.high:,}"
     used, ahead = in_use(axis, position), reserved_ahead(plan, axis, position)
     cells = (
         Cell(axis.symbol, why, tone, icon="refused" if refused else ""),
@@ -79,7 +80,7 @@ def _axis_row(plan: PlanInfo, axis: AxisInfo, position: int) -> Row:
         Cell("–", right=True, tone="muted")
         if ahead is None
         else Cell(short_bytes(ahead), exact_bytes(ahead), right=True),
-        Cell("refused" if refused else axis.certainty, why, tone),
+        Cell(tr("refused") if refused else tr(axis.certainty), why, tone),
         Cell(axis.kind),
         Cell(axis.refused or axis.source, why, tone),
         Cell(f"{axis.uses:,}", right=True),
@@ -96,13 +97,13 @@ def _edit_text(axis: AxisInfo) -> str | None:
 
 def _maximum_tip(axis: AxisInfo) -> str:
     if not axis.editable:
-        return "The scenario or the model fixes this maximum"
-    return "Double-click or press F2 to declare a maximum; empty takes it back"
+        return tr("The scenario or the model fixes this maximum")
+    return tr("Double-click or press F2 to declare a maximum; empty takes it back")
 
 
 def _axis_detail(axis: AxisInfo) -> str:
     if axis.refused:
-        cure = f"Declare a maximum for {axis.symbol} to settle it" if axis.editable else ""
+        cure = tr("Declare a maximum for {symbol} to settle it", symbol=axis.symbol) if axis.editable else ""
         head = ". ".join(part for part in (f"{axis.symbol}: {axis.refused}", cure) if part)
     else:
         head = f"{axis.symbol}: {axis.source}"
@@ -131,9 +132,16 @@ def _bar(axis: AxisInfo, top: int, position: int) -> AxisBar:
 
 
 def _bar_tip(axis: AxisInfo, used: int | None) -> str:
-    high = "no ceiling" if axis.high is None else f"{axis.high:,}"
-    now = "" if used is None else f"\n{used:,} in use now"
-    return f"{axis.symbol}: {axis.low:,} to {high}{now}\n{axis.refused or axis.source}"
+    high = tr("no ceiling") if axis.high is None else f"{axis.high:,}"
+    now = "" if used is None else tr("\n{used:,} in use now", used=used)
+    return tr(
+        "{symbol}: {low:,} to {high}{now}\n{refused}",
+        symbol=axis.symbol,
+        low=axis.low,
+        high=high,
+        now=now,
+        refused=axis.refused or axis.source,
+    )
 
 
 def place_of(extent: int, top: int) -> float:

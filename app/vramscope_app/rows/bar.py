@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vramscope_app.text import exact_bytes, figure_text, short_bytes
+from vramscope_app.text import figure_text, figure_tip, short_bytes
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +44,7 @@ def plan_bar(plan: PlanInfo | None) -> Bar:
     available = plan.verdict.available
     known = sum(item.figure.bytes or 0 for item in plan.components)
     full = max(known, available or 0)
-    word = "budget" if plan.scenario.budget is not None else "card"
+    word = tr("budget") if plan.scenario.budget is not None else tr("card")
     label = "" if available is None else f"{word} {short_bytes(available)}"
     return Bar(_blocks(plan.components, full), (available or 0) / full if full else 0.0, label)
 
@@ -69,8 +70,7 @@ def _blocks(components: Sequence[ComponentInfo], full: int) -> tuple[Block, ...]
 
 
 def _tip(item: ComponentInfo) -> str:
-    known = exact_bytes(item.figure.bytes) if item.figure.bytes is not None else "unknown"
-    lines = (f"{item.name}: {known} ({item.figure.certainty})", item.detail)
+    lines = (f"{tr(item.name)}: {figure_tip(item.figure)}", item.detail)
     return "\n".join(line for line in lines if line)
 
 
@@ -111,7 +111,7 @@ def legend(plan: PlanInfo | None, measured: Sequence[ComponentInfo]) -> tuple[Le
 
 
 def _both_tips(planned: ComponentInfo, measured: ComponentInfo | None) -> str:
-    lines = [f"planned {_tip(planned)}"]
+    lines = [tr("planned {tip}", tip=_tip(planned))]
     if measured is not None:
-        lines.append(f"measured {_tip(measured)}")
+        lines.append(tr("measured {tip}", tip=_tip(measured)))
     return "\n".join(lines)

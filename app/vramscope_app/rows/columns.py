@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vramscope_app.rows.nodes import UNKNOWN, NodeTable, Scopes, group_totals, scopes_of
-from vramscope_app.text import exact_bytes, plural, short_bytes
+from vramscope_app.text import UNKNOWN as UNKNOWN_WORD
+from vramscope_app.text import exact_bytes, short_bytes
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,7 +109,16 @@ def node_text(view: NodeView, row: int, key: str, *, short: bool) -> str:
     if key in BYTE_COLUMNS:
         return _bytes_text(view.table, row, key)
     text = view.table.text(key, row)
+    if key == "certainty":
+        return tr(text)
+    if key == "path":
+        return path_text(text)
     return short_name(text, view.table.text("scope", row)) if short and key == "name" else text
+
+
+def path_text(path: str) -> str:
+    """A path in the user's language: ``captured``, or ``eager`` with the reason."""
+    return " · ".join(tr(part) for part in path.split(" · "))
 
 
 def short_name(name: str, scope: str) -> str:
@@ -122,7 +133,7 @@ def short_name(name: str, scope: str) -> str:
 def _bytes_text(table: NodeTable, row: int, key: str) -> str:
     size = table.number(key, row)
     if size == UNKNOWN:
-        return "unknown"
+        return tr(UNKNOWN_WORD)
     if size == 0:
         return "–"
     bound = key == "output_bytes" and table.text("certainty", row) == "bound"
@@ -140,8 +151,8 @@ def node_tip(view: NodeView, row: int, key: str) -> str:
         lines = (
             table.text("name", row),
             f"{domain + '::' if domain else ''}{table.text('operator', row)}",
-            f"in: {table.text('input_shapes', row)}" if table.text("input_shapes", row) else "",
-            f"out: {table.text('output_shapes', row)}",
+            tr("in: {text}", text=table.text("input_shapes", row)) if table.text("input_shapes", row) else "",
+            tr("out: {text}", text=table.text("output_shapes", row)),
         )
         return "\n".join(line for line in lines if line)
     return table.text(key, row)
@@ -151,9 +162,9 @@ def group_tip(view: NodeView, group: int, key: str) -> str:
     """The tooltip of a scope's cell: every known byte; of scratch and live bytes the most, else the sum."""
     if key not in BYTE_COLUMNS:
         return ""
-    what = "the most of its nodes" if key in LARGEST else "its nodes together"
+    what = tr("the most of its nodes") if key in LARGEST else tr("its nodes together")
     unknown = int(view.unknown[key][group])
-    left_out = f", {plural(unknown, 'node')} unknown" if unknown else ""
+    left_out = tr(", {nodes} unknown", nodes=tr("{n:,} node(s)", n=unknown)) if unknown else ""
     return f"{exact_bytes(int(view.totals[key][group]))} ({what}{left_out})"
 
 
@@ -162,12 +173,12 @@ def group_text(view: NodeView, group: int, key: str) -> str:
     if key == "name":
         return view.scopes.names[group]
     if key == "operator":
-        return plural(int(view.counts[group]), "node")
+        return tr("{n:,} node(s)", n=int(view.counts[group]))
     if key not in BYTE_COLUMNS:
         return ""
     size = int(view.totals[key][group])
     if view.unknown[key][group]:
-        return f"≥ {short_bytes(size)}" if size else "unknown"
+        return f"≥ {short_bytes(size)}" if size else tr(UNKNOWN_WORD)
     if key == "output_bytes" and view.bounded[group]:
         return f"≤ {short_bytes(size)}"
     return short_bytes(size) if size else "–"

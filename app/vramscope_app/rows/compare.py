@@ -9,7 +9,8 @@ import numpy as np
 
 from vramscope_app.rows.cells import Cell, Heading, Row, figure_cell
 from vramscope_app.rows.nodes import EMPTY_TABLE, NodeTable
-from vramscope_app.text import exact_bytes, plural, short_bytes
+from vramscope_app.text import exact_bytes, short_bytes
+from vramscope_app.translation import marked, tr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,14 +27,14 @@ HEADINGS = (
     Heading("of A", 9, right=True),
     Heading("Shapes", 26, "Output shapes; both where they differ"),
 )
-PARTS = ("components", "layers", "nodes")
+PARTS = (marked("components"), marked("layers"), marked("nodes"))
 """What can be compared, coarse to fine."""
 SHOWN = 2000
 """Nodes in the table; ``vramscope compare --json`` has them all."""
 ABSENT, UNKNOWN = -2, -1
 """In the node table: the side lacks the node; nobody knows its bytes."""
 NODE_PARTS = ("weight_bytes", "output_bytes", "workspace_bytes")
-EMPTY = (
+EMPTY = marked(
     "Keep this plan as the baseline (Ctrl+B), then change the scenario or open another model or report: "
     "what differs is shown here. Or compare with a model or a report that is not open, or with the run."
 )
@@ -53,9 +54,12 @@ def words(compared: Compared) -> str:
     """What is compared and how the totals differ, in two lines; what to do where nothing is compared."""
     found = compared.found
     if found is None and compared.baseline is not None:
-        return f"A is {side_text(compared.baseline)}. Change the scenario, or open another model, to see B."
+        return tr(
+            "A is {side}. Change the scenario, or open another model, to see B.",
+            side=side_text(compared.baseline),
+        )
     if found is None:
-        return EMPTY
+        return tr(EMPTY)
     return f"{total_text(found)}\n{sides_text(found.left, found.right)}"
 
 
@@ -70,7 +74,7 @@ def tip(compared: Compared) -> str:
 
 def side_text(side: SideInfo) -> str:
     """One side in a line."""
-    kind = " (run)" if side.kind == "run" else ""
+    kind = tr(" (run)") if side.kind == "run" else ""
     return f"{side.name}{kind} · {', '.join(side.asked)}"
 
 
@@ -80,7 +84,7 @@ def sides_text(left: SideInfo, right: SideInfo) -> str:
     for letter, side, other in (("A", left, right), ("B", right, left)):
         own = [word for word in side.asked if word not in other.asked]
         name = [side.name] if left.name != right.name else []
-        kind = ["its run"] if side.kind == "run" else ["the plan"] if other.kind == "run" else []
+        kind = [tr("its run")] if side.kind == "run" else [tr("the plan")] if other.kind == "run" else []
         sides.append(f"{letter}  {', '.join([*name, *kind, *own])}".rstrip())
     text = "   ·   ".join(sides)
     return f"{left.name}: {text}" if left.name == right.name and (left.asked != right.asked) else text
@@ -90,18 +94,27 @@ def total_text(found: CompareInfo) -> str:
     """The difference of the totals as a sentence."""
     difference = found.total.difference
     if difference is None:
-        return "A total is unknown, and so is the difference"
+        return tr("A total is unknown, and so is the difference")
     if difference == 0:
-        return "B takes as much as A, to the byte"
-    word = "more" if difference > 0 else "less"
-    share = percent_text(difference, found.total.left)
-    return f"B takes {short_bytes(abs(difference))} {word} than A" + (f" ({share})" if share else "")
+        return tr("B takes as much as A, to the byte")
+    size, share = short_bytes(abs(difference)), percent_text(difference, found.total.left)
+    more, less = tr("B takes {size} more than A", size=size), tr("B takes {size} less than A", size=size)
+    return f"{more if difference > 0 else less}{f' ({share})' if share else ''}"
 
 
 def matched_text(found: CompareInfo) -> str:
     """How many nodes stand on both sides."""
-    alone = f"{found.only_left:,} only in A, {found.only_right:,} only in B"
-    return f"{plural(found.matched, 'node')} on both sides, {found.changed:,} of them differ; {alone}"
+    alone = tr(
+        "{only_left:,} only in A, {only_right:,} only in B",
+        only_left=found.only_left,
+        only_right=found.only_right,
+    )
+    return tr(
+        "{nodes} on both sides, {changed:,} of them differ; {alone}",
+        nodes=tr("{n:,} node(s)", n=found.matched),
+        changed=found.changed,
+        alone=alone,
+    )
 
 
 def percent_text(difference: int | None, whole: BytesFigure | None) -> str:
@@ -128,7 +141,7 @@ def rows_of(compared: Compared, part: str) -> list[Row]:
 
 def _row(item: DifferenceInfo, most: int) -> Row:
     cells = (
-        Cell(item.name, item.name),
+        Cell(tr(item.name), item.name),
         Cell(item.phase, tone="muted"),
         _side(item.left),
         _side(item.right),
@@ -141,14 +154,14 @@ def _row(item: DifferenceInfo, most: int) -> Row:
 
 def _side(figure: BytesFigure | None) -> Cell:
     if figure is None:
-        return Cell("–", "not on this side", "muted", right=True)
+        return Cell("–", tr("not on this side"), "muted", right=True)
     return figure_cell(figure)
 
 
 def difference_cell(difference: int | None, most: int) -> Cell:
     """More with ``+`` in the tone of a warning, less with ``−`` in that of what is good."""
     if difference is None:
-        return Cell("–", "a side is unknown", "muted", right=True)
+        return Cell("–", tr("a side is unknown"), "muted", right=True)
     if difference == 0:
         return Cell("0", exact_bytes(0), "muted", right=True)
     sign, tone = ("+", "warning") if difference > 0 else ("−", "good")
@@ -198,7 +211,7 @@ def _node_row(table: NodeTable, row: int, sizes: tuple[int, int], difference: in
 
 def _node_side(size: int) -> Cell:
     if size == ABSENT:
-        return Cell("–", "not on this side", "muted", right=True)
+        return Cell("–", tr("not on this side"), "muted", right=True)
     return Cell(short_bytes(None if size == UNKNOWN else size), exact_bytes(max(size, 0)), right=True)
 
 
@@ -218,5 +231,7 @@ def shown_text(compared: Compared, part: str) -> str:
     """What the table leaves out; empty when it has everything."""
     hidden = compared.nodes.rows - SHOWN
     return (
-        f"the {SHOWN:,} that differ most of {compared.nodes.rows:,}" if part == "nodes" and hidden > 0 else ""
+        tr("the {shown:,} that differ most of {rows:,}", shown=SHOWN, rows=compared.nodes.rows)
+        if part == "nodes" and hidden > 0
+        else ""
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vramscope_app.translation import marked, tr
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -13,7 +15,9 @@ if TYPE_CHECKING:
 HOST = "host"
 RUNTIMES = {HOST: "vramscope", "cuda": "cuda", "reference": "reference"}
 """Per device the runtime of a scenario whose scratch is that of the device's kernels."""
-REFERENCE_DETAIL = "the scratch that the reference runtime's CUDA kernels document; nothing here runs them"
+REFERENCE_DETAIL = marked(
+    "the scratch that the reference runtime's CUDA kernels document; nothing here runs them"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +36,18 @@ def device_choices(devices: Sequence[DeviceInfo]) -> tuple[DeviceChoice, ...]:
         DeviceChoice(
             item.name,
             RUNTIMES[item.name],
-            item.name if item.available else f"{item.name} (plan only)",
-            item.detail if item.available else f"Cannot run here: {item.detail}",
+            item.name if item.available else tr("{name} (plan only)", name=item.name),
+            item.detail if item.available else tr("Cannot run here: {detail}", detail=item.detail),
         )
         for item in devices
         if item.name in RUNTIMES
     ]
-    reference = DeviceChoice("reference", "reference", "reference (plan only)", f"Plans {REFERENCE_DETAIL}")
+    reference = DeviceChoice(
+        "reference",
+        "reference",
+        tr("reference (plan only)"),
+        tr("Plans {scratch}", scratch=tr(REFERENCE_DETAIL)),
+    )
     return (*found, reference)
 
 
@@ -50,10 +59,13 @@ def device_of(runtime: str) -> str:
 def obstacle(model: ModelInfo | None, runtime: str, hello: Hello | None) -> str:
     """Why the open model cannot run here though it can be planned; empty when nothing stands in the way."""
     if model is not None and not model.has_weights:
-        return "Its weights are not here: it can be planned, not run"
+        return tr("Its weights are not here: it can be planned, not run")
     name = device_of(runtime)
     if name == "reference":
-        return f"Planned is {REFERENCE_DETAIL}; choose another device to run it"
+        return tr(
+            "Planned is {scratch}; choose another device to run it",
+            scratch=tr(REFERENCE_DETAIL),
+        )
     devices = hello.devices if hello is not None else []
     why = next((item.detail for item in devices if item.name == name and not item.available), "")
-    return f"{name} cannot run it here: {why}; choose another device" if why else ""
+    return tr("{name} cannot run it here: {why}; choose another device", name=name, why=why) if why else ""

@@ -8,23 +8,28 @@ import re
 from typing import TYPE_CHECKING
 
 from vramscope.report.csv_cells import csv_cell
+from vramscope_app.text import UNKNOWN
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-NOTHING = frozenset({"–", "unknown", "?"})
-"""Texts that stand for no number."""
 
 _EXACT = re.compile(r"([+−≤ ]*)([0-9][0-9,]*) bytes")
 _BYTES = re.compile(r"([+−]?)([0-9]+) B")
 _COUNT = re.compile(r"−?[0-9]{1,3}(?:,[0-9]{3})*")
 
 
+def is_nothing(text: str) -> bool:
+    """Whether a text stands for no number."""
+    return text in ("–", "?", tr(UNKNOWN))
+
+
 def csv_value(text: str, tip: str) -> int | str | None:
     """A cell for a program: every byte of a size, a count without its commas, nothing for what is unknown."""
-    short = text.endswith("B") or text in NOTHING
+    short = text.endswith("B") or is_nothing(text)
     found = (_EXACT.search(tip) or _BYTES.fullmatch(text)) if short else None
-    if text in NOTHING and found is None:
+    if is_nothing(text) and found is None:
         return None
     if found is not None:
         size = int(found[2].replace(",", ""))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vramscope_app.text import short_bytes
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -105,9 +106,9 @@ def _known(sizes: list[int]) -> NDArray[np.float64]:
 
 def _card_words(curves: HeadroomCurves, near: list[int]) -> str:
     if not curves.limits:
-        return "Choose a card to see where it ends"
+        return tr("Choose a card to see where it ends")
     far = [limit_text(limit) for place, limit in enumerate(curves.limits) if place not in near]
-    return f"{', '.join(far)}: far above this chart, every context fits" if far else ""
+    return tr("{cards}: far above this chart, every context fits", cards=", ".join(far)) if far else ""
 
 
 def limit_text(limit: HeadroomLimit) -> str:
@@ -142,7 +143,12 @@ def context_at(place: float, contexts: NDArray[np.float64]) -> int:
 def spoken(made: Chart) -> str:
     """The chart in words, for who cannot see it."""
     fits = (
-        f"in {card.text} batch {item.batch} fits up to a context of {item.context:,}"
+        tr(
+            "in {text} batch {batch} fits up to a context of {context:,}",
+            text=card.text,
+            batch=item.batch,
+            context=item.context,
+        )
         for card in made.cards
         for item in card.crossings
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vramscope_app.rows.series import CAPACITY, Series
+from vramscope_app.translation import marked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +23,12 @@ if TYPE_CHECKING:
 
 KEPT_MARKS = 2000
 """Marks and phases that are kept; older ones fall off."""
-PREFILL, EAGER, CAPTURE, REPLAY = "prefill", "eager", "capture", "replay"
+PREFILL, EAGER, CAPTURE, REPLAY = (
+    marked("prefill"),
+    marked("eager"),
+    marked("capture"),
+    marked("replay"),
+)
 PHASES = (PREFILL, EAGER, CAPTURE, REPLAY)
 MARKED = frozenset({"invalidate", "grow", "decline", "capture"})
 """Kinds of events that the charts mark."""

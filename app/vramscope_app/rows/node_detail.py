@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from vramscope_app.rows.cells import Cell, Heading, Row, bytes_cell
 from vramscope_app.text import exact_bytes, short_bytes
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,17 +28,32 @@ DETAIL_HEADINGS = (
 def node_heading(node: NodeInfo | None) -> str:
     """The node in a line or two."""
     if node is None:
-        return "Choose a node in the tree to look into it"
-    scratch = "no planned scratch"
+        return tr("Choose a node in the tree to look into it")
+    scratch = tr("no planned scratch")
     if node.workspace_bytes < 0:
-        scratch = "scratch unknown: the shape of an input is refused"
+        scratch = tr("scratch unknown: the shape of an input is refused")
     elif node.workspace_bytes:
-        aligned = f"aligned to {node.workspace_alignment}" if node.workspace_alignment > 1 else "unaligned"
-        formula = f" by {node.formula}" if node.formula else ""
-        scratch = (
-            f"scratch {short_bytes(node.workspace_bytes)}{formula}, {node.workspace_lifetime}, {aligned}"
+        aligned = (
+            tr("aligned to {workspace_alignment}", workspace_alignment=node.workspace_alignment)
+            if node.workspace_alignment > 1
+            else tr("unaligned")
         )
-    what = f"{node.operator} (opset {node.opset}), step {node.step} of {node.phase}, kernel: {node.kernel}"
+        formula = tr(" by {formula}", formula=node.formula) if node.formula else ""
+        scratch = tr(
+            "scratch {workspace_bytes}{formula}, {workspace_lifetime}, {aligned}",
+            workspace_bytes=short_bytes(node.workspace_bytes),
+            formula=formula,
+            workspace_lifetime=node.workspace_lifetime,
+            aligned=aligned,
+        )
+    what = tr(
+        "{operator} (opset {opset}), step {step} of {phase}, kernel: {kernel}",
+        operator=node.operator,
+        opset=node.opset,
+        step=node.step,
+        phase=node.phase,
+        kernel=node.kernel,
+    )
     return f"{node.name} · {what} · {scratch}"
 
 
@@ -46,15 +62,15 @@ def detail_rows(node: NodeInfo | None) -> list[Row]:
     if node is None:
         return []
     rows = [
-        *(row for value in node.inputs for row in _value_rows("input", value, "from")),
-        *(row for value in node.outputs for row in _value_rows("output", value, "to")),
+        *(row for value in node.inputs for row in _value_rows(tr("input"), value, tr("from"))),
+        *(row for value in node.outputs for row in _value_rows(tr("output"), value, tr("to"))),
     ]
     for region in node.regions:
-        place = Cell(f"at {region.offset:,}", exact_bytes(region.offset))
-        cells = (Cell("scratch"), Cell(region.name, region.name), place, bytes_cell(region.size))
+        place = Cell(tr("at {offset:,}", offset=region.offset), exact_bytes(region.offset))
+        cells = (Cell(tr("scratch")), Cell(region.name, region.name), place, bytes_cell(region.size))
         rows.append(Row(f"scratch {region.name}", (*cells, Cell(""), Cell(""), Cell(""))))
     for text in node.attributes:
-        told = (Cell("attribute", tone="muted"), Cell(text, text))
+        told = (Cell(tr("attribute"), tone="muted"), Cell(text, text))
         rows.append(Row(f"attribute {text}", (*told, *(Cell("") for _ in range(5)))))
     return [replace(row, key=f"{place} {row.key}") for place, row in enumerate(rows)]
 
@@ -64,7 +80,7 @@ def _value_rows(role: str, value: ValueInfo, way: str) -> Iterator[Row]:
     refused = value.bytes < 0
     tone = "bad" if refused else ""
     cells = (
-        Cell("weight" if value.kind == "weight" else role),
+        Cell(tr("weight") if value.kind == "weight" else role),
         Cell(value.name, value.name),
         Cell(value.shape, value.shape, tone),
         bytes_cell(None if refused else value.bytes),
@@ -72,7 +88,17 @@ def _value_rows(role: str, value: ValueInfo, way: str) -> Iterator[Row]:
         Cell(value.dtype.lower()),
         Cell(value.symbolic, value.symbolic, "muted"),
     )
-    full = "\n".join([f"{value.name}: {value.symbolic} planned as {value.shape}", *value.bounds])
+    full = "\n".join(
+        [
+            tr(
+                "{name}: {symbolic} planned as {shape}",
+                name=value.name,
+                symbolic=value.symbolic,
+                shape=value.shape,
+            ),
+            *value.bounds,
+        ]
+    )
     yield Row(f"{role} {value.name}", cells, detail=full if value.bounds else "")
     for name in value.nodes:
         neighbour = (Cell(f"  {way}", tone="muted"), Cell(name, name, "info", icon="jump"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vramscope_app.translation import tr
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -25,7 +27,7 @@ class Choice:
 
 def plain_title(command: Command) -> str:
     """A title without its menu's marks."""
-    return command.title.replace("&", "").rstrip("…")
+    return tr(command.title).replace("&", "").rstrip("…")
 
 
 def fuzzy_score(text: str, typed: str) -> int | None:
@@ -66,11 +68,12 @@ def choices(commands: Sequence[Command], state: AppState, typed: str) -> list[Ch
     found = []
     for order, command in enumerate(commands):
         title = plain_title(command)
-        scores = [fuzzy_score(title, typed), fuzzy_score(command.tip, typed)]
+        tip = tr(command.tip)
+        scores = [fuzzy_score(title, typed), fuzzy_score(tip, typed)]
         known = [score - 20 * place for place, score in enumerate(scores) if score is not None]
         if known:
             enabled = command.enabled(state)
             shortcut = command.shortcuts[0] if command.shortcuts else ""
-            choice = Choice(command.id, title, shortcut, command.tip, enabled)
+            choice = Choice(command.id, title, shortcut, tip, enabled)
             found.append((not enabled, -max(known) if typed.strip() else 0, order, choice))
     return [choice for *_, choice in sorted(found, key=lambda item: item[:3])]

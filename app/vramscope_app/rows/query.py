@@ -18,6 +18,7 @@ import numpy as np
 
 from vramscope_app.rows.nodes import UNKNOWN
 from vramscope_app.text import parse_bytes
+from vramscope_app.translation import marked, tr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -58,7 +59,7 @@ _COMPARED: Mapping[str, Callable[[NDArray[np.int64], int], NDArray[np.bool_]]] =
 _WORDS = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
 _NUMBER = re.compile(r"([a-z]+)(>=|<=|>|<|=)(.*)", re.IGNORECASE)
 _TEXT = re.compile(r"([a-z]+):(?!:)(.*)", re.IGNORECASE)
-HELP = (
+HELP = marked(
     "Words stand anywhere. op:MatMul  scope:layers.3  path:seam  kernel:reference  known:bound  out:4096\n"
     "bytes>1M  weights>=2GiB  output=unknown  step<100   a leading − turns a term around: -name:norm\n"
     '* stands for any letters, op:=Add for the whole word, "two words" for a space'
@@ -102,22 +103,38 @@ def _term(word: str) -> Term:
 
 def _text_term(key: str, value: str, *, negated: bool) -> Term:
     if key in NUMBERS:
-        raise QueryError(f"{key} is compared with an amount: {key}>1M, {key}<=4096 or {key}=unknown")
+        raise QueryError(
+            tr("{key} is compared with an amount: {key}>1M, {key}<=4096 or {key}=unknown", key=key)
+        )
     if key not in TEXTS:
-        raise QueryError(f"There is no {key}:; use one of {', '.join(f'{name}:' for name in TEXTS)}")
+        raise QueryError(
+            tr(
+                "There is no {key}:; use one of {known}",
+                key=key,
+                known=", ".join(f"{name}:" for name in TEXTS),
+            )
+        )
     return Term(key, "", value.lower(), negated=negated)
 
 
 def _number_term(key: str, sign: str, value: str, *, negated: bool) -> Term:
     if key in TEXTS:
-        raise QueryError(f"{key} is a text: {key}:{value or 'word'}")
+        raise QueryError(tr("{key} is a text: {key}:{value}", key=key, value=value or tr("word")))
     if key not in NUMBERS:
-        raise QueryError(f"There is no {key} to compare; use one of {', '.join(NUMBERS)}")
+        raise QueryError(
+            tr("There is no {key} to compare; use one of {known}", key=key, known=", ".join(NUMBERS))
+        )
     if value.lower() == "unknown" and sign == "=":
         return Term(key, sign, "unknown", UNKNOWN, negated)
     number = parse_bytes(value) if value else None
     if number is None:
-        raise QueryError(f"{key}{sign}{value}: {value or 'nothing'} is no amount such as 4096, 1.5M or 2GiB")
+        raise QueryError(
+            tr(
+                "{term}: {value} is no amount such as 4096, 1.5M or 2GiB",
+                term=f"{key}{sign}{value}",
+                value=value or tr("nothing"),
+            )
+        )
     return Term(key, sign, value, number, negated)
 
 

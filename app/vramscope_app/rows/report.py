@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from vramscope_app.rows.verdict import Message
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from vramscope.messages.planning import PlanInfo
@@ -31,7 +32,7 @@ def report_message(state: AppState) -> Message:
     """That this is a report, where it is from, and what it cannot do."""
     if not state.report or state.model is None:
         return Message()
-    run = ", with a run" if state.live.measured else ""
-    title = f"Saved report{run}: {state.report}"
-    body = f"Read-only: no model is open behind it. It was planned from {state.model.path}"
+    run = tr(", with a run") if state.live.measured else ""
+    title = tr("Saved report{run}: {report}", run=run, report=state.report)
+    body = tr("Read-only: no model is open behind it. It was planned from {path}", path=state.model.path)
     return Message("info", "file", title, body)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vramscope_app.text import plural, rate_text
+from vramscope_app.text import rate_text
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from vramscope.messages.running import CaptureInfo, RunInfo, VerifyInfo
@@ -19,16 +20,24 @@ def state_chip(state: AppState) -> tuple[str, str]:
     """The run's state and its tone."""
     run = state.run
     if run.finished:
-        return "● finished", "info"
-    return f"● {run.state}", _TONES.get(run.state, "muted")
+        return f"● {tr('finished')}", "info"
+    return f"● {tr(run.state)}", _TONES.get(run.state, "muted")
 
 
 def rates_text(state: AppState) -> str:
     """Tokens a second, eager beside replay."""
     eager, replay = state.run.tokens_per_second_eager, state.run.tokens_per_second_replay
     parts = [
-        f"eager <b>{rate_text(eager)}</b> tok/s ({state.live.steps_eager:,})",
-        f"replay <b>{rate_text(replay)}</b> tok/s ({state.live.steps_replayed:,})",
+        tr(
+            "eager <b>{eager}</b> tok/s ({steps_eager:,})",
+            eager=rate_text(eager),
+            steps_eager=state.live.steps_eager,
+        ),
+        tr(
+            "replay <b>{replay}</b> tok/s ({steps_replayed:,})",
+            replay=rate_text(replay),
+            steps_replayed=state.live.steps_replayed,
+        ),
     ]
     if eager and replay and _comparable(eager, state.live.steps_eager, replay, state.live.steps_replayed):
         parts.append(f"<b>×{replay / eager:.2f}</b>")
@@ -59,26 +68,55 @@ def run_summary(state: AppState) -> str:
 def stop_text(run: RunInfo) -> str:
     """Why generation stopped, and what could be done to go on."""
     means = {
-        "end of sequence": "the model chose to end",
-        "context full": f"all {run.capacity:,} tokens of the context are used; plan a longer one to go on",
+        "end of sequence": tr("the model chose to end"),
+        "context full": tr(
+            "all {capacity:,} tokens of the context are used; plan a longer one to go on",
+            capacity=run.capacity,
+        ),
     }
-    return f"■ Stopped: {run.finished} – {means.get(run.finished, 'prefill again to go on')}"
+    return tr(
+        "■ Stopped: {finished} – {means}",
+        finished=tr(run.finished),
+        means=means.get(run.finished, tr("prefill again to go on")),
+    )
 
 
 def verify_text(verify: VerifyInfo) -> str:
     """Replay beside eager in a sentence."""
-    difference = f"largest logit difference {verify.largest_logit_difference:.3g}"
+    difference = tr(
+        "largest logit difference {largest_logit_difference:.3g}",
+        largest_logit_difference=verify.largest_logit_difference,
+    )
     if verify.equal:
-        return f"✓ Replay equals eager over {plural(verify.steps, 'step')}; {difference}"
-    return f"✗ Replay differs from eager at step {verify.first_difference}; {difference}"
+        return tr(
+            "✓ Replay equals eager over {steps}; {difference}",
+            steps=tr("{n:,} step(s)", n=verify.steps),
+            difference=difference,
+        )
+    return tr(
+        "✗ Replay differs from eager at step {first_difference}; {difference}",
+        first_difference=verify.first_difference,
+        difference=difference,
+    )
 
 
 def capture_text(capture: CaptureInfo) -> str:
     """A capture in a sentence."""
-    nodes = f"{capture.nodes_captured:,} of {plural(capture.nodes_total, 'node')}"
+    nodes = tr(
+        "{nodes_captured:,} of {nodes}",
+        nodes_captured=capture.nodes_captured,
+        nodes=tr("{n:,} node(s)", n=capture.nodes_total),
+    )
     if not capture.captured:
-        return f"✗ Nothing was captured: {plural(len(capture.declines), 'decline')}"
+        return tr(
+            "✗ Nothing was captured: {declines}", declines=tr("{n:,} decline(s)", n=len(capture.declines))
+        )
     segments = sum(segment.captured for segment in capture.segments)
     seams = len(capture.segments) - segments
-    tail = f", {plural(seams, 'eager seam')}" if seams else ""
-    return f"✓ Captured {nodes}: {plural(segments, 'segment')}{tail}"
+    tail = f", {tr('{n:,} eager seam(s)', n=seams)}" if seams else ""
+    return tr(
+        "✓ Captured {nodes}: {segments}{tail}",
+        nodes=nodes,
+        segments=tr("{n:,} segment(s)", n=segments),
+        tail=tail,
+    )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vramscope_app.text import parse_bytes, short_bytes
+from vramscope_app.translation import marked, tr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from vramscope.messages.planning import ScenarioInfo
 
 SLIDER_STEPS = 1000
-NO_CARD = "No card"
+NO_CARD = marked("No card")
 OPEN_LIMIT = 131_072
 """The slider's end for a model that names no limit of its own."""
 BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
@@ -60,7 +61,7 @@ def card_label(card: CardInfo) -> str:
 def choose_card(scenario: ScenarioInfo, text: str, cards: Sequence[CardInfo]) -> ScenarioInfo | None:
     """The scenario with the card, the budget or nothing that was chosen or typed; None for anything else."""
     typed = text.strip()
-    if not typed or typed == NO_CARD:
+    if not typed or typed == tr(NO_CARD):
         return msgspec.structs.replace(scenario, card="", budget=None)
     wanted = typed.lower()
     for card in cards:
@@ -80,7 +81,7 @@ def chosen_card(scenario: ScenarioInfo, cards: Sequence[CardInfo]) -> str:
     for card in cards:
         if card.name == scenario.card:
             return card_label(card)
-    return scenario.card or NO_CARD
+    return scenario.card or tr(NO_CARD)
 
 
 def wished(scenario: ScenarioInfo, changes: Mapping[str, Any]) -> ScenarioInfo:

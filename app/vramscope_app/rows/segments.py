@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vramscope_app.text import plural
+from vramscope_app.translation import marked, tr
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -13,25 +13,25 @@ if TYPE_CHECKING:
     from vramscope.messages.running import CaptureInfo, DeclineInfo, SegmentInfo
 
 SEAM_WORDS = {
-    "CaptureRecordingFailed": "recording failed",
-    "HostControlFlowOrSequence": "control flow or sequence",
-    "UnresolvedOutputShape": "output shape depends on data",
-    "UnresolvedInputShape": "input shape depends on data",
-    "ClassifierDisqualified": "shape grows every step",
-    "KernelNotWarmed": "not warm at these shapes",
-    "KernelCaptureUnsupported": "kernel cannot be recorded",
+    "CaptureRecordingFailed": marked("recording failed"),
+    "HostControlFlowOrSequence": marked("control flow or sequence"),
+    "UnresolvedOutputShape": marked("output shape depends on data"),
+    "UnresolvedInputShape": marked("input shape depends on data"),
+    "ClassifierDisqualified": marked("shape grows every step"),
+    "KernelNotWarmed": marked("not warm at these shapes"),
+    "KernelCaptureUnsupported": marked("kernel cannot be recorded"),
 }
 """Kinds of seams in words, in the order of the audit."""
 SHORT_WORDS = {
-    "HostControlFlowOrSequence": "control flow",
-    "UnresolvedOutputShape": "output by data",
-    "UnresolvedInputShape": "input by data",
-    "ClassifierDisqualified": "growing shape",
-    "KernelNotWarmed": "not warm",
-    "KernelCaptureUnsupported": "not recordable",
+    "HostControlFlowOrSequence": marked("control flow"),
+    "UnresolvedOutputShape": marked("output by data"),
+    "UnresolvedInputShape": marked("input by data"),
+    "ClassifierDisqualified": marked("growing shape"),
+    "KernelNotWarmed": marked("not warm"),
+    "KernelCaptureUnsupported": marked("not recordable"),
 }
 """The same for a legend."""
-CAPTURED, DECLINED = "captured", "eager"
+CAPTURED, DECLINED = marked("captured"), marked("eager")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +47,24 @@ class Stretch:
     @property
     def words(self) -> str:
         """Where it is, and what it is."""
-        count = plural(self.end - self.start, "node")
-        span = f"step {self.start}" if self.end - self.start == 1 else f"steps {self.start} to {self.end - 1}"
+        count = tr("{n:,} node(s)", n=self.end - self.start)
+        span = (
+            tr("step {start}", start=self.start)
+            if self.end - self.start == 1
+            else tr("steps {start} to {end}", start=self.start, end=self.end - 1)
+        )
         first = f" · {self.node}" if self.node else ""
         return f"{span} ({count}): {kind_words(self.kind)}{first}"
 
 
 def kind_words(kind: str) -> str:
     """A stretch's kind in words."""
-    return SEAM_WORDS.get(kind, kind)
+    return tr(SEAM_WORDS.get(kind, kind))
 
 
 def short_words(kind: str) -> str:
     """A stretch's kind in a word or two."""
-    return SHORT_WORDS.get(kind, kind_words(kind))
+    return tr(SHORT_WORDS.get(kind, SEAM_WORDS.get(kind, kind)))
 
 
 def stretches(capture: CaptureInfo) -> list[Stretch]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vramscope_app.rows.cells import Cell, Heading, Row, bytes_cell, count_cell
-from vramscope_app.text import plural, short_bytes
+from vramscope_app.text import short_bytes
+from vramscope_app.translation import marked, tr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,7 +84,19 @@ MEMORY_HEADINGS = (
     Heading("Before", 11, "What the slot held before", right=True),
     Heading("Phase", 10, "What was going on"),
 )
-_MET = {True: ("✓", "met", "good"), False: ("✗", "not met", "bad"), None: ("?", "not known yet", "muted")}
+_MET = {
+    True: ("✓", marked("met"), "good"),
+    False: ("✗", marked("not met"), "bad"),
+    None: ("?", marked("not known yet"), "muted"),
+}
+FATES = (
+    marked("reserve"),
+    marked("replace"),
+    marked("reuse"),
+    marked("release"),
+    marked("refuse"),
+)
+"""What can become of a memory slot, in the order of its life."""
 _FATES = {"reserve": "good", "replace": "warning", "refuse": "bad", "reuse": "info"}
 
 
@@ -97,14 +110,22 @@ def _precondition(item: PreconditionInfo) -> Row:
     sign, word, tone = _MET[item.met]
     remedy = item.remedy if not item.met else ""
     now = " – ".join(filter(None, (item.detail, remedy)))
-    cells = (Cell(sign, word, tone), Cell(item.title, item.title), Cell(now, now, "" if item.met else tone))
+    cells = (
+        Cell(sign, tr(word), tone),
+        Cell(tr(item.title), tr(item.title)),
+        Cell(now, now, "" if item.met else tone),
+    )
     return Row(item.title, cells)
 
 
 def precondition_words(found: Sequence[PreconditionInfo]) -> str:
     """How many preconditions are met."""
     met = sum(item.met is True for item in found)
-    return f"{met} of {plural(len(found), 'precondition')} met" if found else "Preconditions of a capture"
+    return (
+        tr("{met} of {preconditions} met", met=met, preconditions=tr("{n:,} precondition(s)", n=len(found)))
+        if found
+        else tr("Preconditions of a capture")
+    )
 
 
 def slot_rows(slots: Sequence[SlotInfo], graphs: Sequence[GraphSlotInfo]) -> list[Row]:
@@ -115,16 +136,16 @@ def slot_rows(slots: Sequence[SlotInfo], graphs: Sequence[GraphSlotInfo]) -> lis
 
 def _slot(slot: SlotInfo, graph: GraphSlotInfo | None) -> Row:
     barred = ", ".join(graph.quarantined) if graph else ""
-    unknown = Cell("–", "not asked yet", "muted", right=True)
+    unknown = Cell("–", tr("not asked yet"), "muted", right=True)
     cells = (
         Cell(slot.name),
-        Cell(slot.state, tone="good" if slot.state in ("captured", "ready") else ""),
+        Cell(tr(slot.state), tone="good" if slot.state in ("captured", "ready") else ""),
         count_cell(slot.segments),
         count_cell(graph.nodes) if graph else unknown,
         count_cell(graph.captures) if graph else unknown,
         count_cell(slot.replays),
         count_cell(slot.invalidations),
-        Cell(barred or "none", barred, "warning" if barred else "muted"),
+        Cell(barred or tr("none"), barred, "warning" if barred else "muted"),
         Cell(slot.last_cause, slot.last_cause, "warning" if slot.last_cause else ""),
     )
     return Row(slot.name, cells)
@@ -147,7 +168,12 @@ def _lost(slot: str, number: int, item: LostGraph) -> Row:
         Cell(slot),
         Cell(f"{item.step:,}", right=True),
         *(Cell(text, text, "bad" if place == 3 else "") for place, text in enumerate(parts)),
-        Cell(f"{more:,} more" if more > 0 else "", changes_text(item.changes), "muted", right=True),
+        Cell(
+            tr("{more:,} more", more=more) if more > 0 else "",
+            changes_text(item.changes),
+            "muted",
+            right=True,
+        ),
         Cell(item.cause, item.cause),
     )
     return Row(f"{slot} {number}", cells)
@@ -195,29 +221,49 @@ def _signature(
         text = row.values[places[field]] if field in places else ""
         if change is not None:
             words = f"✗ {change.old} → {change.new}"
-            cells.append(Cell(words, f"{field} was {change.old} and is {change.new}", tone))
+            cells.append(
+                Cell(
+                    words,
+                    tr("{field} was {old} and is {new}", field=field, old=change.old, new=change.new),
+                    tone,
+                )
+            )
         else:
             cells.append(Cell(_flag(text), text, "muted" if text == "False" else ""))
     return Row(f"{number} {row.binding}", tuple(cells))
 
 
 def _flag(text: str) -> str:
-    return {"True": "yes", "False": "no"}.get(text, text)
+    return {"True": tr("yes"), "False": tr("no")}.get(text, text)
 
 
 def signature_words(graph: GraphSlotInfo | None) -> str:
     """Whose signature it is, and what ended the graph before."""
     if graph is None or not (graph.signature or graph.lost):
-        return "A captured graph's bindings appear here: a replay must find them unchanged"
-    held = f"{plural(len(graph.signature), 'binding')} of the {graph.name} slot"
+        return tr("A captured graph's bindings appear here: a replay must find them unchanged")
+    held = tr(
+        "{bindings} of the {name} slot",
+        bindings=tr("{n:,} binding(s)", n=len(graph.signature)),
+        name=graph.name,
+    )
     loss = newest_loss(graph)
-    state = "installed graph" if graph.installed else "last graph, which died"
+    state = tr("installed graph") if graph.installed else tr("last graph, which died")
     if loss is None:
         return f"{held}: {state}"
     first = loss.changes[0]
-    more = f" and {plural(len(loss.changes) - 1, 'more field')}" if len(loss.changes) > 1 else ""
-    died = f"at step {loss.step:,} {first.binding}: {first.field} changed{more}"
-    return f"{held}: {state} · {'the one before died ' if graph.installed else ''}{died}"
+    more = (
+        tr(" and {fields}", fields=tr("{n:,} more field(s)", n=len(loss.changes) - 1))
+        if len(loss.changes) > 1
+        else ""
+    )
+    died = tr(
+        "at step {step:,} {binding}: {field} changed{more}",
+        step=loss.step,
+        binding=first.binding,
+        field=first.field,
+        more=more,
+    )
+    return f"{held}: {state} · {tr('the one before died ') if graph.installed else ''}{died}"
 
 
 def verify_rows(verify: VerifyInfo | None) -> list[Row]:
@@ -229,7 +275,7 @@ def _verify(number: int, item: VerifyStep) -> Row:
     sign, tone = ("✓", "good") if item.equal else ("✗", "bad")
     off = "" if item.equal else "bad"
     cells = (
-        Cell(sign, "equal" if item.equal else "differs", tone),
+        Cell(sign, tr("equal") if item.equal else tr("differs"), tone),
         Cell(f"{number:,}", right=True),
         Cell(str(item.replayed), tone=off, right=True),
         Cell(str(item.eager), tone=off, right=True),
@@ -251,8 +297,11 @@ def _change(item: SlotChangeInfo) -> Row:
     none = Cell("–", tone="muted", right=True)
     cells = (
         none if reused else count_cell(item.number),
-        Cell(f"reuse ×{item.count:,}" if reused else item.kind, tone=_FATES.get(item.kind, "muted")),
-        Cell(item.component),
+        Cell(
+            tr("reuse ×{count:,}", count=item.count) if reused else item.kind,
+            tone=_FATES.get(item.kind, "muted"),
+        ),
+        Cell(tr(item.component)),
         Cell(item.slot, item.slot),
         none if reused else bytes_cell(item.bytes),
         bytes_cell(item.before) if item.before and item.kind != "release" else none,
@@ -264,10 +313,10 @@ def _change(item: SlotChangeInfo) -> Row:
 def memory_words(changes: Sequence[SlotChangeInfo]) -> str:
     """The history in a line."""
     if not changes:
-        return "What becomes of workspace, arena, cache and bindings appears here once something runs"
-    counts = dict.fromkeys(("reserve", "replace", "reuse", "release", "refuse"), 0)
+        return tr("What becomes of workspace, arena, cache and bindings appears here once something runs")
+    counts = dict.fromkeys(FATES, 0)
     for item in changes:
         counts[item.kind] = counts.get(item.kind, 0) + item.count
     grown = max((item.bytes for item in changes if item.kind == "replace"), default=0)
-    most = f" · largest replacement {short_bytes(grown)}" if grown else ""
-    return " · ".join(f"{kind} {count:,}" for kind, count in counts.items()) + most
+    most = tr(" · largest replacement {grown}", grown=short_bytes(grown)) if grown else ""
+    return " · ".join(f"{tr(kind)} {count:,}" for kind, count in counts.items()) + most

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vramscope_app.state import Engine
-from vramscope_app.text import plural, short_bytes
+from vramscope_app.text import short_bytes
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from vramscope.messages.model import ModelInfo
@@ -16,22 +17,31 @@ if TYPE_CHECKING:
 def engine_text(state: AppState) -> str:
     """Where the engine stands."""
     if state.engine is Engine.DEAD:
-        return "engine stopped"
+        return tr("engine stopped")
     if state.engine is Engine.STARTING or state.hello is None:
-        return "engine starting…"
+        return tr("engine starting…")
     devices = ", ".join(item.name for item in state.hello.devices if item.available)
-    return f"engine {state.hello.engine_version} · {devices} · process {state.hello.process}"
+    return tr(
+        "engine {engine_version} · {devices} · process {process}",
+        engine_version=state.hello.engine_version,
+        devices=devices,
+        process=state.hello.process,
+    )
 
 
 def model_text(model: ModelInfo | None, plan: PlanInfo | None = None) -> str:
     """The open model in a few words, and how long its plan took."""
     if model is None:
         return ""
-    parts = [model.name, plural(model.nodes, "node"), f"{short_bytes(model.weights_bytes)} weights"]
+    parts = [
+        model.name,
+        tr("{n:,} node(s)", n=model.nodes),
+        tr("{weights_bytes} weights", weights_bytes=short_bytes(model.weights_bytes)),
+    ]
     if model.contract is not None:
-        parts += [model.contract.dialect, plural(model.contract.layers, "layer")]
+        parts += [model.contract.dialect, tr("{n:,} layer(s)", n=model.contract.layers)]
     if plan is not None and plan.milliseconds:
-        parts.append(f"planned in {plan.milliseconds:.0f} ms")
+        parts.append(tr("planned in {milliseconds:.0f} ms", milliseconds=plan.milliseconds))
     return " · ".join(parts)
 
 
@@ -39,4 +49,4 @@ def window_title(state: AppState) -> str:
     """The window's title."""
     if state.model is None:
         return "VRAMScope"
-    return f"{state.model.name}{' (report)' if state.report else ''} — VRAMScope"
+    return f"{state.model.name}{tr(' (report)') if state.report else ''} — VRAMScope"

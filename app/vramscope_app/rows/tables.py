@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vramscope_app.rows.cells import Cell, Heading, Row, bytes_cell, count_cell
+from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -51,7 +52,7 @@ def counter_rows(counters: Iterable[CounterInfo]) -> list[Row]:
         Row(
             item.component,
             (
-                Cell(item.component),
+                Cell(tr(item.component)),
                 bytes_cell(item.current_bytes),
                 bytes_cell(item.peak_bytes),
                 bytes_cell(item.total_bytes),
@@ -68,15 +69,21 @@ def level_rows(now: SnapshotInfo) -> list[Row]:
     """What lies around the session's own allocations: claims, what they leave, peaks by phase, the card."""
     if not now.sequence:
         return []
-    left = "Bytes that the governor could still grant to anybody"
-    beyond = "What pools, drivers and other processes hold beside these allocations"
+    left = tr("Bytes that the governor could still grant to anybody")
+    beyond = tr("What pools, drivers and other processes hold beside these allocations")
     beside = None if now.card_used is None else now.card_used - now.allocated_bytes
     return [
-        *(_level(f"claimed: {item.purpose}", "Granted by the governor", item.bytes) for item in now.leases),
-        _level("left to claim", left, now.left),
-        _level("card, used by everybody", "As its driver says", now.card_used),
-        _level("pool, driver, others", beyond, beside),
-        *(_level(f"peak in {item.phase}", "The most at once", None, item.bytes) for item in now.phase_peaks),
+        *(
+            _level(tr("claimed: {purpose}", purpose=item.purpose), tr("Granted by the governor"), item.bytes)
+            for item in now.leases
+        ),
+        _level(tr("left to claim"), left, now.left),
+        _level(tr("card, used by everybody"), tr("As its driver says"), now.card_used),
+        _level(tr("pool, driver, others"), beyond, beside),
+        *(
+            _level(tr("peak in {phase}", phase=item.phase), tr("The most at once"), None, item.bytes)
+            for item in now.phase_peaks
+        ),
     ]
 
 
@@ -106,7 +113,7 @@ def problem_rows(
 def _problem_row(severity: str, text: str, remedy: str, node: str) -> Row:
     icon, tone = _SEVERITIES.get(severity, ("note", "info"))
     cells = (
-        Cell("", severity, tone, icon=icon),
+        Cell("", tr(severity), tone, icon=icon),
         Cell(text, text),
         Cell(remedy, remedy),
         Cell(node, node),
@@ -125,7 +132,7 @@ def decline_rows(declines: Sequence[DeclineInfo]) -> list[Row]:
         Row(
             item.node,
             (
-                Cell(item.node or "the whole graph", item.node, "warning", icon="warning"),
+                Cell(item.node or tr("the whole graph"), item.node, "warning", icon="warning"),
                 Cell(item.reason, item.reason),
                 Cell(item.remedy, item.remedy),
                 Cell(item.operator),
@@ -157,12 +164,25 @@ def output_rows(run: RunModelInfo | None) -> list[Row]:
 
 
 def _shape_cell(item: OutputInfo) -> Cell:
-    text = f"{item.dtype} {'×'.join(map(str, item.shape)) or 'scalar'}"
+    text = f"{item.dtype} {'×'.join(map(str, item.shape)) or tr('scalar')}"
     return Cell(text, text)
 
 
 def _values_cell(item: OutputInfo) -> Cell:
     if item.minimum is None or item.maximum is None or item.mean is None:
-        return Cell("–", "not a number type", "muted")
-    exact = f"smallest {item.minimum!r}\nlargest {item.maximum!r}\nmean {item.mean!r}"
-    return Cell(f"{item.minimum:.4g} to {item.maximum:.4g}, {item.mean:.3g}", exact)
+        return Cell("–", tr("not a number type"), "muted")
+    exact = tr(
+        "smallest {minimum!r}\nlargest {maximum!r}\nmean {mean!r}",
+        minimum=item.minimum,
+        maximum=item.maximum,
+        mean=item.mean,
+    )
+    return Cell(
+        tr(
+            "{minimum:.4g} to {maximum:.4g}, {mean:.3g}",
+            minimum=item.minimum,
+            maximum=item.maximum,
+            mean=item.mean,
+        ),
+        exact,
+    )

@@ -9,6 +9,7 @@ import msgspec
 
 from vramscope.messages.model import OpenParams
 from vramscope_app.text import figure_text, short_bytes
+from vramscope_app.translation import marked, tr
 
 if TYPE_CHECKING:
     from vramscope.messages.planning import PlanInfo
@@ -39,27 +40,102 @@ def verdict_message(state: AppState) -> Message:
         tone, icon = TONES.get(state.plan.verdict.kind, ("info", "unjudged"))
         return Message(tone, icon, _title(state.plan), _body(state.plan))
     if state.model is not None:
-        return Message("info", "unjudged", f"{state.model.name} is open; its plan is not there yet", "")
-    opened = "Open a .onnx file or a model folder, drop one here, or choose a sample"
-    return Message("info", "open", "No model is open", opened)
+        return Message(
+            "info", "unjudged", tr("{name} is open; its plan is not there yet", name=state.model.name), ""
+        )
+    opened = tr("Open a .onnx file or a model folder, drop one here, or choose a sample")
+    return Message("info", "open", tr("No model is open"), opened)
 
 
 def _title(plan: PlanInfo) -> str:
-    sentence = plan.verdict.sentence.strip() or plan.verdict.kind
+    sentence = verdict_sentence(plan) or plan.verdict.kind
     return sentence[:1].upper() + sentence[1:]
+
+
+def verdict_sentence(plan: PlanInfo) -> str:
+    """The verdict as a sentence; why nothing can be planned the engine says itself."""
+    verdict = plan.verdict
+    where = _where(plan)
+    if verdict.kind == "no card or budget given":
+        return tr("needs {size}{where}; choose a card to judge it", size=_known(plan), where=where)
+    if verdict.headroom is None or verdict.kind not in ("fits", "does not fit"):
+        return verdict.sentence.strip()
+    size = short_bytes(abs(verdict.headroom))
+    if verdict.kind == "fits":
+        return tr("fits with {size} to spare{where}", size=size, where=where)
+    largest = _largest(plan)
+    blame = blame_clause(verdict.blame)
+    return tr(
+        "short by {size}{where}{largest}; {blame}", size=size, where=where, largest=largest, blame=blame
+    )
+
+
+def _known(plan: PlanInfo) -> str:
+    return short_bytes(sum(item.figure.bytes or 0 for item in plan.components))
+
+
+def _where(plan: PlanInfo) -> str:
+    scenario = plan.scenario
+    if scenario.budget is not None:
+        target = tr(" in {budget}", budget=short_bytes(scenario.budget))
+    else:
+        target = tr(" on {card}", card=scenario.card) if scenario.card else ""
+    length = tr(", context {context:,}", context=plan.context) if plan.context else ""
+    return tr("{target} at batch {batch}{length}", target=target, batch=scenario.batch, length=length)
+
+
+def _largest(plan: PlanInfo) -> str:
+    """What would fit instead; the engine says when nothing does."""
+    context, batch = plan.verdict.largest_context, plan.verdict.largest_batch
+    if context:
+        return tr("; the largest context that fits is {context:,}", context=context)
+    if batch and not plan.context:
+        return tr("; the largest batch that fits is {batch:,}", batch=batch)
+    if batch:
+        return tr("; no context fits at this batch, the largest batch that fits is {batch:,}", batch=batch)
+    if not plan.context:
+        return ""
+    return tr("; no context fits at this batch") if plan.scenario.batch > 1 else tr("; no context fits")
+
+
+BLAMED = {
+    "the weights": marked("the weights are to blame"),
+    "the KV cache": marked("the KV cache is to blame"),
+    "the activations": marked("the activations are to blame"),
+    "the workspace": marked("the workspace is to blame"),
+    "the inputs and outputs": marked("the inputs and outputs are to blame"),
+    "the device context": marked("the device context is to blame"),
+}
+
+
+def blame_clause(blame: str) -> str:
+    """That a component or a node is to blame."""
+    name = blame.removeprefix("node ")
+    return tr(BLAMED[blame]) if blame in BLAMED else tr("node {name} is to blame", name=name)
+
+
+def blame_text(blame: str) -> str:
+    """The largest part: a component or a node."""
+    return tr(blame.removeprefix("the ")) if blame in BLAMED else blame
 
 
 def _body(plan: PlanInfo) -> str:
     verdict = plan.verdict
     parts = []
     if verdict.available is not None:
-        parts.append(f"{figure_text(verdict.needed)} of {short_bytes(verdict.available)}")
+        parts.append(
+            tr(
+                "{needed} of {available}",
+                needed=figure_text(verdict.needed),
+                available=short_bytes(verdict.available),
+            )
+        )
     if verdict.largest_context is not None:
-        parts.append(f"largest context {verdict.largest_context:,}")
+        parts.append(tr("largest context {largest_context:,}", largest_context=verdict.largest_context))
     if verdict.largest_batch is not None:
-        parts.append(f"largest batch {verdict.largest_batch:,}")
+        parts.append(tr("largest batch {largest_batch:,}", largest_batch=verdict.largest_batch))
     if verdict.blame:
-        parts.append(f"largest part: {verdict.blame}")
+        parts.append(tr("largest part: {blame}", blame=blame_text(verdict.blame)))
     return " · ".join(parts)
 
 
@@ -69,15 +145,18 @@ def death_message(state: AppState) -> Message:
     if death is None:
         return Message()
     running = ", ".join(call_text(call.method, call.params) for call in death.calls)
-    what = f"while running: {running}" if running else "while nothing was running"
-    body = "What you see is the last state before that. Restart opens the model again."
-    return Message("bad", "engine", f"The engine stopped ({death.reason}) {what}", body)
+    what = tr("while running: {running}", running=running) if running else tr("while nothing was running")
+    body = tr("What you see is the last state before that. Restart opens the model again.")
+    return Message(
+        "bad", "engine", tr("The engine stopped ({reason}) {what}", reason=death.reason, what=what), body
+    )
 
 
 def call_text(method: str, params: object) -> str:
     """A call in a few words: ``replay × 32``."""
     count = getattr(params, "count", 0)
-    return f"{method} × {count}" if count else method
+    name = tr(method)
+    return f"{name} × {count}" if count else name
 
 
 def failure_message(state: AppState) -> Message:
@@ -85,7 +164,7 @@ def failure_message(state: AppState) -> Message:
     if state.notice is None:
         return Message()
     error = state.notice.error
-    where = f" (at node {error.node})" if error.node else ""
+    where = tr(" (at node {node})", node=error.node) if error.node else ""
     return Message("bad", "error", f"{error.what}: {error.why}{where}", error.remedy)
 
 

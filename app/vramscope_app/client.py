@@ -13,7 +13,7 @@ from vramscope import protocol
 from vramscope.errors import ProtocolError
 from vramscope.messages.live import CancelParams, Empty
 from vramscope.messages.model import HelloParams
-from vramscope.programs import command_of
+from vramscope_app.place import HERE
 from vramscope_app.translation import tr
 
 KILL_MILLISECONDS = 1000
@@ -81,9 +81,11 @@ class EngineClient(QObject):
     """Text of the child's standard error."""
 
     def __init__(self, parent: QObject | None = None, command: tuple[str, ...] = ()) -> None:
-        """``command``: program and arguments of the engine; left out, VRAMScope's own."""
+        """``command``: program and arguments of the engine; left out, VRAMScope's own on this machine."""
         super().__init__(parent)
-        self._command = command or (*command_of("vramscope"), "serve")
+        self.command = command or HERE.command
+        self._said = ""
+        """The last line of the child's standard error."""
         self._process: QProcess | None = None
         self._reader = protocol.FrameReader()
         self._calls: dict[int, Call] = {}
@@ -115,7 +117,8 @@ class EngineClient(QObject):
         process.finished.connect(self._finished)
         process.errorOccurred.connect(self._broken)
         self._process = process
-        process.start(self._command[0], list(self._command[1:]))
+        self._said = ""
+        process.start(self.command[0], list(self.command[1:]))
         self.call("hello", HelloParams(version=protocol.VERSION))
 
     def call(self, method: str, params: msgspec.Struct | None = None) -> int:
@@ -206,7 +209,9 @@ class EngineClient(QObject):
 
     def _read_log(self) -> None:
         if self._process is not None:
-            self.logged.emit(bytes(self._process.readAllStandardError().data()).decode("utf-8", "replace"))
+            text = bytes(self._process.readAllStandardError().data()).decode("utf-8", "replace")
+            self._said = next((line for line in reversed(text.splitlines()) if line.strip()), self._said)
+            self.logged.emit(text)
 
     def _finished(self, code: int, status: QProcess.ExitStatus) -> None:
         if self._process is None:
@@ -214,7 +219,8 @@ class EngineClient(QObject):
         self._read_log()
         self._read_frames()
         crashed = status is QProcess.ExitStatus.CrashExit
-        self._end(tr("signal {code}", code=code) if crashed else tr("exit code {code}", code=code))
+        ended = tr("signal {code}", code=code) if crashed else tr("exit code {code}", code=code)
+        self._end(f"{ended}: {self._said.strip()}" if self._said and code else ended)
 
     def _broken(self, error: QProcess.ProcessError) -> None:
         if error is QProcess.ProcessError.FailedToStart and self._process is not None:

@@ -13,6 +13,7 @@ from vramscope_app.dialogs import (
     ask_file,
     ask_folder,
     ask_other,
+    ask_place,
     ask_save,
     show_about,
     show_shortcuts,
@@ -58,11 +59,11 @@ class CommandWindow(ExportCommands):
 
     def open_file(self) -> None:
         """Asks for a .onnx file."""
-        self._open_path(ask_file(self))
+        self._open_path(ask_file(self, self.controller.state.place))
 
     def open_folder(self) -> None:
         """Asks for a model folder."""
-        self._open_path(ask_folder(self))
+        self._open_path(ask_folder(self, self.controller.state.place))
 
     def _open_path(self, path: str) -> None:
         if path:
@@ -79,8 +80,8 @@ class CommandWindow(ExportCommands):
         self.controller.open(OpenParams(sample=str(action.data())))
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802 - Qt's name
-        """Takes one .onnx file, report or folder."""
-        if path_of_drop(event.mimeData()):
+        """Takes one .onnx file, report or folder, unless the engine is on a machine that does not have it."""
+        if path_of_drop(event.mimeData()) and not self.controller.state.place.remote:
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802 - Qt's name
@@ -90,14 +91,21 @@ class CommandWindow(ExportCommands):
             event.acceptProposedAction()
             self._open_path(path)
 
+    def move_engine(self) -> None:
+        """Asks for a machine that ssh knows and starts the engine there."""
+        place = ask_place(self, self.controller.state.place, self._settings.places)
+        if place is not None:
+            self._settings.keep_place(str(place))
+            self.controller.move(place)
+
     def export_report(self) -> None:
         """Asks where to write the plan."""
-        self._export(ask_export(self))
+        self._export(ask_export(self, self.controller.state.place))
 
     def save_report(self) -> None:
         """Asks where to save the plan and its run."""
         model = self.controller.state.model
-        self._export(ask_save(self, model.name if model is not None else "plan"))
+        self._export(ask_save(self, model.name if model is not None else "plan", self.controller.state.place))
 
     def _export(self, path: str) -> None:
         if path:
@@ -115,7 +123,7 @@ class CommandWindow(ExportCommands):
 
     def compare_with(self) -> None:
         """Asks for a model or a report to compare with."""
-        path = ask_other(self)
+        path = ask_other(self, self.controller.state.place)
         if path:
             self.comparing.keep_path(path)
             self._show_dock("compare")

@@ -127,6 +127,8 @@ COMMANDS = (
     Command("cancel", "&Cancel", "&Run", "cancel", "cancel", ("Esc",), _busy, "Stop what runs"),
     Command("restart", "Restart &engine", "&Run", "restart", "restart", ("Ctrl+Shift+R",), always,
             "End the engine process, start another, and open the model again"),
+    Command("move_engine", "Engine on another &machine…", "&Run", "move_engine", "engine", (), always,
+            "Run the engine where the GPU is, through ssh"),
     Command("keep_baseline", "&Keep as baseline", "&Compare", "keep_baseline", "baseline", ("Ctrl+B",),
             _planned, "Compare whatever is planned from now on with this plan"),
     Command("compare_with", "Compare &with…", "&Compare", "compare_with", "compare", ("Ctrl+Shift+B",),

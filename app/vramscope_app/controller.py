@@ -18,6 +18,7 @@ from vramscope.messages.planning import ExportParams
 from vramscope.messages.reporting import ReportParams
 from vramscope.messages.running import CountParams, PrefillParams, RunModelParams
 from vramscope_app.client import IMMEDIATE, QUIET, Call, Death, EngineClient, Refusal, Reply
+from vramscope_app.place import HERE, Place
 from vramscope_app.replanning import Replanner
 from vramscope_app.rows.devices import device_of
 from vramscope_app.rows.headroom import other_batches
@@ -57,10 +58,10 @@ class Controller(QObject):
     cleared = Signal()
     """A generation begins or a model was opened: streams start anew."""
 
-    def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
+    def __init__(self, client: EngineClient, place: Place = HERE, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.client = client
-        self.state = AppState()
+        self.state = AppState(place=place)
         self._chunks: list[TableChunk] = []
         self._tables: dict[str, dict[str, NodeTable]] = {}
         self._curves_of: tuple[int | str, ...] = ()
@@ -85,6 +86,13 @@ class Controller(QObject):
         """Starts the engine."""
         self._set(engine=Engine.STARTING, death=None, busy=None)
         self.client.start()
+
+    def move(self, place: Place) -> None:
+        """Ends the engine and starts one in another place, where nothing is open yet."""
+        self.client.stop(0)
+        self.client.command = place.command
+        self._set(**self._fresh(None), place=place, hello=None, model=None, notice=None)
+        self.start()
 
     def restart(self) -> None:
         """Starts a dead engine again; the model is opened again once it answers."""
@@ -293,7 +301,7 @@ class Controller(QObject):
             "live": EMPTY_SNAPSHOT if shown.run is None else shown.run.snapshot,
         }
 
-    def _fresh(self, source: msgspec.Struct) -> dict[str, Any]:
+    def _fresh(self, source: msgspec.Struct | None) -> dict[str, Any]:
         """Nothing of what was open before."""
         self._chunks, self._curves_of = [], ()
         self._replanner.forget()

@@ -5,16 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDialog, QFileDialog, QMessageBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QFileDialog, QInputDialog, QMessageBox, QVBoxLayout, QWidget
 
+from vramscope.errors import InputError
 from vramscope_app.commands import COMMANDS
 from vramscope_app.panels.table import TablePanel
+from vramscope_app.place import Place
 from vramscope_app.rows.cells import Cell, Heading, Row
 from vramscope_app.rows.palette import plain_title
 from vramscope_app.rows.report import ENDING
 from vramscope_app.translation import marked, tr
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vramscope.messages.model import Hello
     from vramscope_app.look import Look
 
@@ -31,37 +35,76 @@ SHORTCUT_HEADINGS = (
 )
 
 
-def ask_file(parent: QWidget) -> str:
+def ask_place(parent: QWidget, now: Place, known: Sequence[str]) -> Place | None:
+    """Where the engine shall run; None when the user thinks again."""
+    box = QInputDialog(parent)
+    box.setObjectName("place_dialog")
+    box.setWindowTitle(tr("Engine on another machine"))
+    box.setComboBoxEditable(True)
+    box.setComboBoxItems([str(now), *(place for place in known if place != str(now))])
+    box.setLabelText(
+        tr(
+            "A machine that ssh reaches without a password, and on which VRAMScope is installed:\n"
+            "HOST, USER@HOST, or HOST:/path/to/vramscope. Empty is this machine."
+        )
+    )
+    while box.exec() == QDialog.DialogCode.Accepted:
+        try:
+            return Place.parse(box.textValue())
+        except InputError as error:
+            box.setLabelText(f"{error.what}: {error.why}.\n{error.remedy}")
+    return None
+
+
+def ask_file(parent: QWidget, place: Place) -> str:
     """A .onnx file or a saved report; empty when the user thinks again."""
-    return _ask_open(parent, tr("Open model or report"))
+    return _ask_open(parent, tr("Open model or report"), place)
 
 
-def ask_other(parent: QWidget) -> str:
+def ask_other(parent: QWidget, place: Place) -> str:
     """What to compare with; empty when the user thinks again."""
-    return _ask_open(parent, tr("Compare with a model or a report"))
+    return _ask_open(parent, tr("Compare with a model or a report"), place)
 
 
-def _ask_open(parent: QWidget, title: str) -> str:
+def _ask_there(parent: QWidget, title: str, place: Place, proposed: str = "") -> str:
+    """A path on the engine's machine, whose files no dialog of this one shows."""
+    label = tr("Path on {machine}:", machine=place.destination)
+    path, accepted = QInputDialog.getText(parent, title, label, text=proposed)
+    return path.strip() if accepted else ""
+
+
+def _ask_open(parent: QWidget, title: str, place: Place) -> str:
+    if place.remote:
+        return _ask_there(parent, title, place)
     kinds = tr("Models and reports (*.onnx *.vramscope.json);;Every file (*)")
     path, _ = QFileDialog.getOpenFileName(parent, title, "", kinds)
     return path
 
 
-def ask_folder(parent: QWidget) -> str:
+def ask_folder(parent: QWidget, place: Place) -> str:
     """A model folder; empty when the user thinks again."""
-    return QFileDialog.getExistingDirectory(parent, tr("Open model folder"))
-
-
-def ask_export(parent: QWidget) -> str:
-    """Where to write the plan; the ending says the format."""
-    return _ask_save(parent, tr("Export report"), "plan.html", tr(EXPORTS))
-
-
-def ask_save(parent: QWidget, name: str) -> str:
-    """Where to save a report."""
-    return _ask_save(
-        parent, tr("Save report"), f"{name}{ENDING}", tr("VRAMScope report (*{ending})", ending=ENDING)
+    title = tr("Open model folder")
+    return (
+        _ask_there(parent, title, place) if place.remote else QFileDialog.getExistingDirectory(parent, title)
     )
+
+
+def ask_export(parent: QWidget, place: Place) -> str:
+    """Where the engine shall write the plan; the ending says the format."""
+    title, name = tr("Export report"), "plan.html"
+    return (
+        _ask_there(parent, title, place, name)
+        if place.remote
+        else _ask_save(parent, title, name, tr(EXPORTS))
+    )
+
+
+def ask_save(parent: QWidget, name: str, place: Place) -> str:
+    """Where the engine shall save a report."""
+    title, proposed = tr("Save report"), f"{name}{ENDING}"
+    if place.remote:
+        return _ask_there(parent, title, place, proposed)
+    return _ask_save(parent, title, proposed, tr("VRAMScope report (*{ending})", ending=ENDING))
 
 
 def ask_picture(parent: QWidget, name: str) -> str:

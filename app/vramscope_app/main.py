@@ -7,7 +7,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from vramscope.errors import InputError
 from vramscope_app import DEFAULT_SAMPLE, NAME
+from vramscope_app.place import HERE, Place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,9 +36,19 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--card", default="", metavar="NAME", help="judge against a card, or an amount such as 6GiB"
     )
+    parser.add_argument(
+        "--on", type=_place, default=HERE, metavar="HOST", help="run the engine there, through ssh"
+    )
     parser.add_argument("--context", type=_count, metavar="N", help="prompt and generated tokens together")
     parser.add_argument("--batch", type=_count, metavar="N", help="sequences decoded together")
     return parser.parse_args(arguments)
+
+
+def _place(text: str) -> Place:
+    try:
+        return Place.parse(text)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _count(text: str) -> int:

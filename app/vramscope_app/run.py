@@ -69,7 +69,7 @@ def run(options: argparse.Namespace, name: str) -> int:
     application = make_application(name)
     settings = Settings(_store(name, forgetful=bool(options.picture)))
     install(application, choose(options.language or settings.language, QLocale.system().uiLanguages()))
-    controller = Controller(EngineClient())
+    controller = Controller(EngineClient(command=options.on.command), options.on)
     controller.wish(**wishes_of(options))
     controller.open(source_of(options))
     controller.start()

@@ -62,19 +62,35 @@ class Settings:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.machine = ""
+        """Whose paths are meant: the machine of the engine, empty for this one."""
 
     @property
     def recent(self) -> list[str]:
-        """Paths opened lately, newest first."""
-        return parse_recent(self._text("recent", "[]"))
+        """Paths opened lately on the engine's machine, newest first."""
+        return parse_recent(self._text(self._recent_key, "[]"))
 
     def remember(self, path: str) -> None:
         """Puts a path first."""
-        self._store.setValue("recent", json.dumps(with_recent(self.recent, path)))
+        self._store.setValue(self._recent_key, json.dumps(with_recent(self.recent, path)))
 
     def forget_recent(self) -> None:
         """Empties the list."""
-        self._store.setValue("recent", "[]")
+        self._store.setValue(self._recent_key, "[]")
+
+    @property
+    def _recent_key(self) -> str:
+        return f"recent@{self.machine}" if self.machine else "recent"
+
+    @property
+    def places(self) -> list[str]:
+        """Machines that the engine was started on lately, newest first."""
+        return parse_recent(self._text("places", "[]"))
+
+    def keep_place(self, place: str) -> None:
+        """Puts a machine first; this one is always there and not kept."""
+        if place:
+            self._store.setValue("places", json.dumps(with_recent(self.places, place)))
 
     @property
     def theme(self) -> str:

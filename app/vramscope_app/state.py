@@ -10,6 +10,7 @@ from vramscope.messages.live import EMPTY_SNAPSHOT, SnapshotInfo
 from vramscope.messages.planning import ScenarioInfo
 from vramscope.messages.running import RunInfo
 from vramscope.messages.slots import SlotsInfo
+from vramscope_app.place import HERE, Place
 from vramscope_app.rows.devices import obstacle
 from vramscope_app.rows.history import History
 from vramscope_app.translation import marked, tr
@@ -87,6 +88,8 @@ class AppState:
 
     engine: Engine = Engine.STARTING
     hello: Hello | None = None
+    place: Place = HERE
+    """Where the engine runs; every path that the engine is given is one of that machine."""
     death: Death | None = None
     source: OpenParams | None = None
     """What is open, or will be once the engine answers."""

@@ -265,6 +265,8 @@ class MainWindow(CommandWindow):
 
     def _show_hello(self, state: AppState) -> None:
         if state.hello is not None:
+            self._settings.machine = state.place.destination
+            fill_recent(self.recent_menu, self._settings.recent)
             self.scenario.set_cards(state.hello.cards)
             self.headroom.cards.set_cards(state.hello.cards, self._settings.compared)
             self.scenario.set_devices(device_choices(state.hello.devices))

@@ -34,6 +34,7 @@ ALWAYS = {
     "copy_table",
     "save_picture",
     "save_table",
+    "move_engine",
     "quit",
     "restart",
     "palette",

@@ -19,6 +19,7 @@ from vramscope_app import command_window, export_commands
 from vramscope_app.client import Call, Refusal
 from vramscope_app.commands import COMMANDS
 from vramscope_app.dialogs import shortcut_rows
+from vramscope_app.place import Place
 from vramscope_app.rows.compare import Compared
 from vramscope_app.rows.history import KEPT, ONE_EDIT_SECONDS, History, record, redo, undo
 from vramscope_app.rows.palette import choices, fuzzy_score, plain_title
@@ -181,7 +182,7 @@ SHOWS = {
     "dismiss",
     "shortcuts",
 }
-SHOWS |= {"about", "quit", "compare_run", "clear_baseline", "neighbours"}
+SHOWS |= {"about", "move_engine", "quit", "compare_run", "clear_baseline", "neighbours"}
 TAKES_OUT = {"save_picture", "save_table", "copy_table", "copy_summary"}
 SHOWS |= TAKES_OUT
 
@@ -197,6 +198,7 @@ def test_every_command_runs_from_the_palette(
         monkeypatch.setattr(command_window, ask, lambda *_: "/models/some.html")
     for ask in ("ask_picture", "ask_table"):
         monkeypatch.setattr(export_commands, ask, lambda *_: "/nowhere/at.all")
+    monkeypatch.setattr(command_window, "ask_place", lambda *_: Place("gpu-box"))
     monkeypatch.setattr(command_window, "show_about", lambda *_: sent.append("about"))
     window, control = opened.window, opened.controller
     call = Call(5, "step", PlanParams(scenario=ScenarioInfo()), 0.0)
@@ -230,6 +232,7 @@ def test_every_command_runs_from_the_palette(
         "shortcuts": dialog is not None and dialog.isVisible(),
         "about": sent == ["about"],
         "restart": sent == ["start"],
+        "move_engine": sent == ["start"] and control.state.place == Place("gpu-box"),
         "compare_run": window.comparing.state.run,
         "clear_baseline": not window.comparing.state.run,
         **{name: bool(window.statusBar().currentMessage()) for name in TAKES_OUT},

@@ -85,7 +85,7 @@ def test_a_saved_report_opens_read_only_and_is_compared_with_a_model(
     path = tmp_path / "tiny.vramscope.json"
     story.open_source(OpenParams(path=str(SAMPLES / "tiny-llama")))
     story.do("prefill")
-    monkeypatch.setattr(command_window, "ask_save", lambda _parent, _name: str(path))
+    monkeypatch.setattr(command_window, "ask_save", lambda *_: str(path))
     story.do("save")
     saved, measured = story.state.plan, story.state.live.measured
     assert saved is not None
@@ -107,7 +107,7 @@ def test_a_saved_report_opens_read_only_and_is_compared_with_a_model(
     assert window._settings.recent[0] == str(path)
     story.picture("report-read-only")
     other = str(SAMPLES / "tiny-llama" / "model.onnx")
-    monkeypatch.setattr(command_window, "ask_other", lambda _parent: other)
+    monkeypatch.setattr(command_window, "ask_other", lambda *_: other)
     window.actions_by_id["compare_with"].trigger()
     kept(story)
     found = compared(story)

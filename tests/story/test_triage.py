@@ -89,7 +89,7 @@ def test_j2_triage_from_a_folder_to_a_scenario_that_fits(
     assert better.verdict.kind == "fits"
     assert not row.isVisible()
     path = tmp_path / "report.html"
-    monkeypatch.setattr(command_window, "ask_export", lambda _parent: str(path))
+    monkeypatch.setattr(command_window, "ask_export", lambda *_: str(path))
     story.do("export")
     assert better.verdict.sentence in path.read_text(encoding="utf-8")
     path = tmp_path / "report.json"

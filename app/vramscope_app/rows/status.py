@@ -16,14 +16,16 @@ if TYPE_CHECKING:
 
 def engine_text(state: AppState) -> str:
     """Where the engine stands."""
+    where = tr(" on {machine}", machine=str(state.place)) if state.place.remote else ""
     if state.engine is Engine.DEAD:
-        return tr("engine stopped")
+        return tr("engine{where} stopped", where=where)
     if state.engine is Engine.STARTING or state.hello is None:
-        return tr("engine starting…")
+        return tr("engine{where} starting…", where=where)
     devices = ", ".join(item.name for item in state.hello.devices if item.available)
     return tr(
-        "engine {engine_version} · {devices} · process {process}",
+        "engine {engine_version}{where} · {devices} · process {process}",
         engine_version=state.hello.engine_version,
+        where=where,
         devices=devices,
         process=state.hello.process,
     )

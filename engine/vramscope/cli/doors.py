@@ -33,7 +33,7 @@ def gui(arguments: argparse.Namespace) -> int:
 
 def window_words(arguments: argparse.Namespace) -> list[str]:
     """The window's own arguments: what was given here, passed on."""
-    options = ("sample", "theme", "picture", "card", "context", "batch")
+    options = ("sample", "theme", "picture", "card", "context", "batch", "on")
     given = {name: getattr(arguments, name) for name in options}
     words = [f"--{name}={value}" for name, value in given.items() if value]
     return [*words, *(["--", arguments.model] if arguments.model else [])]

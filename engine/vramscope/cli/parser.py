@@ -157,7 +157,11 @@ def _device(parser: argparse.ArgumentParser) -> None:
 
 def _gui(commands: _Subparsers[argparse.ArgumentParser]) -> None:
     parser = _command(
-        commands, "gui", "open the window", "  vramscope gui\n  vramscope gui ./my-model", json=False
+        commands,
+        "gui",
+        "open the window",
+        "  vramscope gui\n  vramscope gui ./my-model\n  vramscope gui --on gpu-box /models/llama",
+        json=False,
     )
     parser.add_argument(
         "model", metavar="PATH", nargs="?", default="", help="a model, or a saved report, to open at once"
@@ -172,6 +176,11 @@ def _gui(commands: _Subparsers[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("--context", metavar="N", type=positive, help="prompt and generated tokens together")
     parser.add_argument("--batch", metavar="N", type=positive, help="sequences decoded together")
+    parser.add_argument(
+        "--on", metavar="HOST", default="",
+        help="run the engine on another machine, reached by ssh without a password: HOST, USER@HOST, or "
+        "HOST:/path/to/vramscope; PATH is then one of that machine",
+    )  # fmt: skip
 
 
 def _inspect(commands: _Subparsers[argparse.ArgumentParser]) -> None:

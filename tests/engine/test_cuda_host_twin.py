@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from cuda_twin import Twin, twin_device
+from decoders import ONE_GRAPH
 
 from vramscope.api import make_plan, open_path
 from vramscope.decode.decoder import Decoder
@@ -35,23 +36,6 @@ if TYPE_CHECKING:
     from vramscope.devices.cuda.device import CudaDevice
 
 PROMPT = [54, 74, 71, 223, 69, 67, 82, 75]
-
-ONE_GRAPH = (
-    "mobius-tiny-llama-fp16-cuda",
-    "mobius-tiny-llama-fp32-default",
-    "mobius-tiny-llama-fp32-static",
-    "mobius-tiny-llama-std",
-    "tiny-gemma3-fp32-cpu",
-    "tiny-llama-bf16-cuda",
-    "tiny-llama-fp16-cuda",
-    "tiny-llama-fp32-cpu-prune",
-    "tiny-llama-int4-cpu",
-    "tiny-llama-int4-cpu-qdq",
-    "tiny-llama-int4-cuda",
-    "tiny-llama-int8-cpu",
-    "tiny-llama-tied-fp32-cpu",
-    "tiny-qwen3-fp32-cpu",
-)
 
 
 def decoder_on(models: Path, name: str, device: CudaDevice) -> Decoder:

@@ -20,3 +20,10 @@ CPU_MODELS = (
     "tiny-qwen3-fp32-cpu",
     "torchexp-tiny-llama",
 )
+
+ONE_GRAPH = tuple(
+    name
+    for name in (*CPU_MODELS, "tiny-llama-bf16-cuda")
+    if name not in ("optimum-tiny-gpt2", "torchexp-tiny-llama")
+)
+"""Decoders whose whole step is one graph; of those left out the cache's length is a shape."""

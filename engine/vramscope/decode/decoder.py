@@ -72,8 +72,11 @@ class Decoder:
         events: EventSink = ignore_event,
         sampling: Sampling | None = None,
         governor: MemoryGovernor | None = None,
+        planner: Planner | None = None,
     ) -> None:
         """Nothing is allocated before :meth:`load`; ``governor`` as :class:`Runner` says.
+
+        ``planner``: the model's, where there is one already.
 
         Raises:
             InputError: the model is not a decoder, or the sampling settings are out of range.
@@ -83,7 +86,7 @@ class Decoder:
         budget = available_bytes(plan.scenario)
         self.model = model
         self._contract = model.contract
-        self._planner = Planner(model)
+        self._planner = planner or Planner(model)
         held = device or HostDevice(budget)
         self._owns_device = device is None
         self._runner = Runner(self._planner, self._planner.suited(plan, held.runtime), held, events, governor)

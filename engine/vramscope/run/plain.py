@@ -42,6 +42,7 @@ class PlainSettings(TypedDict, total=False):
         seed: for random inputs.
         device: the host with the scenario's budget when left out.
         governor: of the device, where sessions share one.
+        planner: the model's, where there is one already.
         events: told what happens.
         progress: told how far loading is.
         cancel: checked between nodes.
@@ -50,6 +51,7 @@ class PlainSettings(TypedDict, total=False):
     seed: int
     device: Device
     governor: MemoryGovernor
+    planner: Planner
     events: EventSink
     progress: Progress
     cancel: CancelCheck
@@ -102,7 +104,8 @@ def plain_run(
     program = model.program
     device = settings.get("device") or HostDevice(available_bytes(plan.scenario))
     events, cancel = settings.get("events", ignore_event), settings.get("cancel", never_cancelled)
-    runner = Runner(Planner(model), plan, device, events, settings.get("governor"))
+    planner = settings.get("planner") if plan.specialised is None else None
+    runner = Runner(planner or Planner(model), plan, device, events, settings.get("governor"))
     try:
         runner.prepare(settings.get("progress", ignore_progress), cancel)
         shapes = {item: given[program.values[item].name].shape for item in program.inputs}

@@ -246,7 +246,13 @@ class Engine:
         target, governor = self._device(device, plan.scenario)
         try:
             generation = Generation(
-                self.model, plan, sampling, self._load_tokenizer(), target, governor, watch_experts=watch
+                self._open_planner(),
+                plan,
+                sampling,
+                self._load_tokenizer(),
+                target,
+                governor,
+                watch_experts=watch,
             )
             generation.load(listener)
         except BaseException:
@@ -325,6 +331,7 @@ class Engine:
                 self.model,
                 plan,
                 given,
+                planner=self._open_planner(),
                 seed=params.seed,
                 device=device,
                 governor=governor,

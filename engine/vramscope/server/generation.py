@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vramscope.graph.model import Model
     from vramscope.messages.running import CaptureInfo, PrefillParams, RunInfo, SamplingInfo, VerifyInfo
     from vramscope.messages.slots import SlotsInfo
+    from vramscope.plan.planner import Planner
     from vramscope.plan.types import Plan
     from vramscope.run.events import CancelCheck, Event
     from vramscope.run.traffic import TrafficPhase
@@ -69,7 +70,7 @@ class Generation:
 
     def __init__(
         self,
-        model: Model,
+        planner: Planner,
         plan: Plan,
         sampling: Sampling,
         tokenizer: Tokenizer | None,
@@ -88,7 +89,13 @@ class Generation:
         self._tokenizer = tokenizer
         self._listener = Listener()
         self._decoder = Decoder(
-            model, plan, device=device, events=self._tell, sampling=sampling, governor=governor
+            planner.model,
+            plan,
+            device=device,
+            events=self._tell,
+            sampling=sampling,
+            governor=governor,
+            planner=planner,
         )
         self._experts = self._decoder.traffic.observe("the run") if watch_experts else None
         self._stream: TextStream | None = None

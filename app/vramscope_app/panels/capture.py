@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QSplitter, QStackedWidget, QTabBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QLabel,
+    QSizePolicy,
+    QSplitter,
+    QStackedWidget,
+    QTabBar,
+    QVBoxLayout,
+    QWidget,
+)
 
 from vramscope.messages.slots import SlotsInfo
 from vramscope_app.panels.strip import SegmentStrip, StripLegend
@@ -36,7 +45,7 @@ if TYPE_CHECKING:
     from vramscope_app.look import Look
 
 NOTHING = marked("Nothing was captured yet")
-PAGES = (
+DECLINES, SLOTS, LOST, SIGNATURE, VERIFY = PAGES = (
     marked("Declines"),
     marked("Graph slots"),
     marked("Lost graphs"),
@@ -77,8 +86,9 @@ class CapturePanel(QWidget):
         self.strip.setVisible(False)
         head = QHBoxLayout()
         head.setContentsMargins(6, 0, 6, 0)
-        head.addWidget(self._words)
-        head.addWidget(self._legend, 1)
+        self._words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        head.addWidget(self._words, 1)
+        head.addWidget(self._legend)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 4, 0, 0)
         layout.setSpacing(4)
@@ -122,17 +132,18 @@ class CapturePanel(QWidget):
     def set_capture(self, capture: CaptureInfo | None) -> None:
         """Shows another capture."""
         self._words.setText(capture_text(capture) if capture is not None else tr(NOTHING))
+        self._words.setToolTip(self._words.text())
         parts = stretches(capture) if capture is not None else []
         self.strip.set_parts(parts)
         self._legend.set_parts(parts)
         declines = capture.declines if capture is not None else []
         self.declines.set_rows(decline_rows(declines))
         self._title(
-            "Declines",
+            DECLINES,
             tr("Declines ({declines:,})", declines=len(declines)) if declines else tr("Declines"),
         )
         if capture is not None:
-            self.show_page("Declines" if declines else "Graph slots")
+            self.show_page(DECLINES if declines else SLOTS)
 
     def set_verify(self, verify: VerifyInfo | None) -> None:
         """Shows another verification."""
@@ -140,11 +151,11 @@ class CapturePanel(QWidget):
         self.verify_words.setText(text if verify is None else verify_text(verify))
         self.verified.set_rows(verify_rows(verify))
         self._title(
-            "Verify",
+            VERIFY,
             tr("Verify") if verify is None else f"{tr('Verify')} {'✓' if verify.equal else '✗'}",
         )
         if verify is not None:
-            self.show_page("Verify")
+            self.show_page(VERIFY)
             self._show_difference(verify)
 
     def _show_difference(self, verify: VerifyInfo) -> None:
@@ -166,9 +177,7 @@ class CapturePanel(QWidget):
         self.slots.set_rows(slot_rows(self._live, slots.graphs))
         lost = lost_rows(slots.graphs)
         self.lost.set_rows(lost)
-        self._title(
-            "Lost graphs", tr("Lost graphs ({lost:,})", lost=len(lost)) if lost else tr("Lost graphs")
-        )
+        self._title(LOST, tr("Lost graphs ({lost:,})", lost=len(lost)) if lost else tr("Lost graphs"))
         graph = next(iter(slots.graphs), None)
         self.signature_words.setText(signature_words(graph))
         self.signature_words.setToolTip(self.signature_words.text())

@@ -136,7 +136,7 @@ class NodePanel(QWidget):
         header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
         unit = view.fontMetrics().averageCharWidth() + 1
         for place, column in enumerate(COLUMNS):
-            view.setColumnWidth(place, column.width * unit)
+            view.setColumnWidth(place, max(column.width, len(tr(column.title)) + 2) * unit)
         view.setItemDelegate(self._cells)
 
     def _connect(self) -> None:

@@ -124,7 +124,7 @@ class StripLegend(QWidget):
         self._row.setContentsMargins(0, 0, 0, 0)
         self._row.setSpacing(5)
         self._row.addStretch(1)
-        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self.setMinimumWidth(60)
         self._cells: list[tuple[Swatch, QLabel]] = []
 

@@ -298,7 +298,7 @@ def _change(item: SlotChangeInfo) -> Row:
     cells = (
         none if reused else count_cell(item.number),
         Cell(
-            tr("reuse ×{count:,}", count=item.count) if reused else item.kind,
+            tr("reuse ×{count:,}", count=item.count) if reused else tr(item.kind),
             tone=_FATES.get(item.kind, "muted"),
         ),
         Cell(tr(item.component)),

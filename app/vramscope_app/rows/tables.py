@@ -74,7 +74,9 @@ def level_rows(now: SnapshotInfo) -> list[Row]:
     beside = None if now.card_used is None else now.card_used - now.allocated_bytes
     return [
         *(
-            _level(tr("claimed: {purpose}", purpose=item.purpose), tr("Granted by the governor"), item.bytes)
+            _level(
+                tr("claimed: {purpose}", purpose=tr(item.purpose)), tr("Granted by the governor"), item.bytes
+            )
             for item in now.leases
         ),
         _level(tr("left to claim"), left, now.left),

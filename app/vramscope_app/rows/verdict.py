@@ -99,24 +99,27 @@ def _largest(plan: PlanInfo) -> str:
 
 
 BLAMED = {
-    "the weights": marked("the weights are to blame"),
-    "the KV cache": marked("the KV cache is to blame"),
-    "the activations": marked("the activations are to blame"),
-    "the workspace": marked("the workspace is to blame"),
-    "the inputs and outputs": marked("the inputs and outputs are to blame"),
-    "the device context": marked("the device context is to blame"),
+    "weights": marked("the weights are to blame"),
+    "KV cache": marked("the KV cache is to blame"),
+    "activations": marked("the activations are to blame"),
+    "workspace": marked("the workspace is to blame"),
+    "inputs and outputs": marked("the inputs and outputs are to blame"),
+    "device context": marked("the device context is to blame"),
 }
 
 
 def blame_clause(blame: str) -> str:
     """That a component or a node is to blame."""
-    name = blame.removeprefix("node ")
-    return tr(BLAMED[blame]) if blame in BLAMED else tr("node {name} is to blame", name=name)
+    part = blame.removeprefix("the ")
+    if part in BLAMED:
+        return tr(BLAMED[part])
+    return tr("node {name} is to blame", name=blame.removeprefix("node "))
 
 
 def blame_text(blame: str) -> str:
     """The largest part: a component or a node."""
-    return tr(blame.removeprefix("the ")) if blame in BLAMED else blame
+    part = blame.removeprefix("the ")
+    return tr(part) if part in BLAMED else tr("node {name}", name=blame.removeprefix("node "))
 
 
 def _body(plan: PlanInfo) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vramscope.api import open_path as open_path
     from vramscope.api import suggestions as suggestions
     from vramscope.decode.decoder import Decoder as Decoder
-    from vramscope.decode.types import Sampling as Sampling
+    from vramscope.devices.sampling import Sampling as Sampling
     from vramscope.plan.types import Plan as Plan
     from vramscope.plan.types import Scenario as Scenario
     from vramscope.run.plain import run_plain as run_plain
@@ -31,7 +31,7 @@ _HOMES = {
     "Decoder": "vramscope.decode.decoder",
     "Plan": "vramscope.plan.types",
     "Planner": "vramscope.plan.planner",
-    "Sampling": "vramscope.decode.types",
+    "Sampling": "vramscope.devices.sampling",
     "Scenario": "vramscope.plan.types",
     "make_plan": "vramscope.plan.planner",
     "open_path": "vramscope.api",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,7 @@ from vramscope.devices.cuda.launch import numbers, source
 from vramscope.devices.cuda.strided import merged
 from vramscope.devices.cuda.table import BUILDERS
 from vramscope.devices.ledger import Site
+from vramscope.devices.sampling import Sampling
 from vramscope.errors import AllocationFailedError, OutOfBudgetError, RecordingError
 from vramscope.ops.cuda_kernels import CUDA_KERNELS
 from vramscope.ops.cuda_workspace import (
@@ -73,6 +75,22 @@ def test_a_replay_uploads_nothing_and_downloads_the_token(run: tuple[Decoder, Tw
     assert result.allocations == 0
     assert (twin.uploads, twin.downloads) == (before[0], before[1] + 1)
     assert (twin.issued, twin.replays) == (before[2], before[3] + 1)
+
+
+def test_a_drawn_token_is_chosen_inside_the_graph(shared_models: Path) -> None:
+    device, twin = twin_device()
+    model = open_path(shared_models / "tiny" / "tiny-llama-fp16-cuda")
+    plan = make_plan(model, Scenario(prompt=len(PROMPT), context=64))
+    decoder = Decoder(model, plan, device=device, sampling=Sampling(0.8, top_k=40, top_p=0.9, seed=3))
+    decoder.load()
+    decoder.prefill([PROMPT])
+    decoder.capture()
+    draws = [launch for launch in twin.launches if launch.function == "draw_f16"]
+    assert draws[0].arguments[-1] == struct.pack("<qQdd", 40, 3, 0.9, 0.8)
+    before = (twin.uploads, twin.downloads, twin.issued)
+    decoder.replay()
+    assert (twin.uploads, twin.downloads, twin.issued) == (before[0], before[1] + 1, before[2])
+    decoder.close()
 
 
 def test_nothing_is_allocated_after_loading(run: tuple[Decoder, Twin, int]) -> None:

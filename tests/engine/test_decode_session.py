@@ -14,8 +14,9 @@ import pytest
 
 from vramscope.api import make_plan, open_path
 from vramscope.decode.decoder import Decoder
-from vramscope.decode.types import DecodeState, Sampling
+from vramscope.decode.types import DecodeState
 from vramscope.devices.host import HostDevice
+from vramscope.devices.sampling import Sampling
 from vramscope.errors import (
     CancelledError,
     InputError,

@@ -13,7 +13,7 @@ from vramscope.decode.decoder import Decoder
 from vramscope.decode.drafting import look_up
 from vramscope.decode.speculation import feed_values
 from vramscope.decode.speculative import generate_speculatively
-from vramscope.decode.types import Sampling
+from vramscope.devices.sampling import Sampling
 from vramscope.errors import InputError
 from vramscope.graph.model import Feed
 from vramscope.plan.types import BucketPolicy, Scenario

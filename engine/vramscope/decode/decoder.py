@@ -11,7 +11,6 @@ import numpy as np
 from vramscope.decode.cache import allocate_cache, grow_cache, kv_buffer_bytes
 from vramscope.decode.inspection import SlotsView, inspect
 from vramscope.decode.prompts import check_prompts
-from vramscope.decode.sampling import Sampler
 from vramscope.decode.saving import restore_state, save_state
 from vramscope.decode.session_state import RunState, SavedState, StepKind
 from vramscope.decode.slot import GraphSlot
@@ -22,12 +21,12 @@ from vramscope.decode.stepwork import StepWorker
 from vramscope.decode.types import (
     DecodeSnapshot,
     DecodeState,
-    Sampling,
     StepResult,
     VerifyReport,
 )
 from vramscope.decode.verify import verify
 from vramscope.devices.host import HostDevice
+from vramscope.devices.sampling import GREEDY, Sampling
 from vramscope.errors import InputError, NeverCapturedError
 from vramscope.plan.kv import first_capacity
 from vramscope.plan.planner import Planner, available_bytes
@@ -91,8 +90,8 @@ class Decoder:
         self._owns_device = device is None
         self._runner = Runner(self._planner, self._planner.suited(plan, held.runtime), held, events, governor)
         self._stepper = Stepper(self._runner)
-        self._sampler = Sampler(sampling or Sampling())
-        self._worker = StepWorker(self._runner, self._stepper, self._sampler)
+        self._sampling = (sampling or GREEDY).checked()
+        self._worker = StepWorker(self._runner, self._stepper, self._sampling)
         self._captured: Sequence[Binding] = ()
         self._slot = GraphSlot("Primary")
         self._verify = GraphSlot("Verify")
@@ -274,7 +273,7 @@ class Decoder:
         Raises:
             InputError: this model or these settings cannot be speculated with.
         """
-        refuse_speculation(self._contract, self.plan.scenario.batch, draft, greedy=self._sampler.greedy)
+        refuse_speculation(self._contract, self.plan.scenario.batch, draft, greedy=self._sampling.greedy)
         self.reset()
         if self._speculator is not None:
             self._speculator.close()
@@ -285,11 +284,10 @@ class Decoder:
         return self._speculator
 
     def reset(self) -> None:
-        """Forgets the sequence, drops the graphs (semantics 1.19), starts the seed over; memory stays."""
+        """Forgets the sequence, drops the graphs (semantics 1.19); memory stays."""
         self._drop_graphs("the session was reset")
         self._run.position = 0
         self._run.finished = ""
-        self._sampler.restart()
         self._state = DecodeState.IDLE
 
     def _drop_graphs(self, cause: str) -> None:
@@ -310,11 +308,11 @@ class Decoder:
 
     def save(self) -> SavedState:
         """Everything a step changes."""
-        return save_state(self._runner.memory, self._contract, self._run, self._sampler)
+        return save_state(self._runner.memory, self._contract, self._run)
 
     def restore(self, saved: SavedState) -> None:
         """Goes back to a saved state; the addresses of all buffers stay."""
-        restore_state(self._runner.memory, self._run, self._sampler, saved)
+        restore_state(self._runner.memory, self._run, saved)
 
     def _need_room(self) -> None:
         if self._state is DecodeState.IDLE:
@@ -332,7 +330,6 @@ class Decoder:
         return self.plan.scenario.bucket.capacity(length, self.plan.kv.capacity)
 
     def _moved(self, bindings: Sequence[Binding]) -> None:
-        self._worker.settle(bindings)
         self._run.logits = self._worker.logits(bindings)
         self._run.position += 1
 

@@ -9,27 +9,23 @@ import numpy as np
 from vramscope.decode.session_state import SavedState
 
 if TYPE_CHECKING:
-    from vramscope.decode.sampling import Sampler
     from vramscope.decode.session_state import RunState
     from vramscope.graph.model import DecoderContract
     from vramscope.run.memory import SessionMemory
 
 
-def save_state(
-    memory: SessionMemory, contract: DecoderContract, run: RunState, sampler: Sampler
-) -> SavedState:
-    """Position, device state, feeds, sliding caches, the sampler's random state."""
+def save_state(memory: SessionMemory, contract: DecoderContract, run: RunState) -> SavedState:
+    """Position, device state, feeds, sliding caches."""
     sliding = {pair.input for pair in contract.kv if pair.window}
     held = {name: np.array(buffer.bytes) for name, buffer in memory.io.items()}
     held.update({name: np.array(memory.kv[name].bytes) for name in sliding})
-    return SavedState(run.position, held, sampler.save())
+    return SavedState(run.position, held)
 
 
-def restore_state(memory: SessionMemory, run: RunState, sampler: Sampler, saved: SavedState) -> None:
+def restore_state(memory: SessionMemory, run: RunState, saved: SavedState) -> None:
     """Goes back to a saved state; the addresses of all buffers stay."""
     for name, content in saved.contents.items():
         buffer = memory.io.get(name) or memory.kv[name]
         buffer.bytes[:] = content
     run.position = saved.position
     run.finished = ""
-    sampler.restore(saved.random)

@@ -74,4 +74,3 @@ class SavedState:
 
     position: int
     contents: Mapping[str, Array]
-    random: dict[str, object]

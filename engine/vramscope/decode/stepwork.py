@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vramscope.decode.feeds import state_buffers
-from vramscope.devices.base import FeedWrite
+from vramscope.devices.sampling import choose
 from vramscope.run.graph import StepWork
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vramscope.decode.feeds import StateBuffers
-    from vramscope.decode.sampling import Sampler
     from vramscope.decode.stepper import Stepper
+    from vramscope.devices.sampling import Sampling
     from vramscope.graph.model import Array
     from vramscope.run.bindings import Binding
     from vramscope.run.runner import Runner
@@ -24,15 +24,14 @@ if TYPE_CHECKING:
 class StepWorker:
     """Makes the work of a step, and keeps it while the bindings are the same object.
 
-    A greedy choice is the device's and part of the graph. A random one is the host's: it reads the logits
-    and writes the tokens back behind the graph.
+    The choice of the token, greedy or drawn, is the device's and part of the graph.
     """
 
-    def __init__(self, runner: Runner, stepper: Stepper, sampler: Sampler) -> None:
+    def __init__(self, runner: Runner, stepper: Stepper, sampling: Sampling) -> None:
         """Of one decode session."""
         self._runner = runner
         self._stepper = stepper
-        self._sampler = sampler
+        self._sampling = sampling
         self._kept: tuple[Sequence[Binding], StepWork] | None = None
         self._state: tuple[object, StateBuffers] | None = None
 
@@ -53,20 +52,12 @@ class StepWorker:
     def _made(self, bindings: Sequence[Binding]) -> StepWork:
         device, state = self._runner.device, self.state
         advance = device.feed_action(self._stepper.feeds.writes(bindings, state))
-        if self._sampler.greedy:
-            choose = device.choose_action(self.logits(bindings), state.token, state.length)
-            return StepWork((("feeds", advance),), (("sampling", choose),))
-        longer = device.feed_action((FeedWrite("copy", state.length, state.length, 1),))
-        return StepWork((("feeds", advance),), (("lengths", longer),))
+        chosen = device.choose_action(self.logits(bindings), state.token, state.length, self._sampling)
+        return StepWork((("feeds", advance),), (("sampling", chosen),))
 
     def logits(self, bindings: Sequence[Binding]) -> Array:
         """What a step's tokens are chosen from, [batch, vocabulary]."""
         return self._stepper.logits(bindings)[:, -1]
-
-    def settle(self, bindings: Sequence[Binding]) -> None:
-        """Behind a step: where tokens are drawn at random, draws them."""
-        if not self._sampler.greedy:
-            self.choose(self._runner.device.download(self.logits(bindings)))
 
     def start(self, bindings: Sequence[Binding], lengths: Sequence[int]) -> Array:
         """Behind a prefill: sets the lengths, chooses the first token from each sequence's last row.
@@ -75,15 +66,12 @@ class StepWorker:
             Those rows on the host, [batch, vocabulary].
         """
         device, logits = self._runner.device, self._stepper.logits(bindings)
-        device.upload(self.state.length, np.array(lengths, np.int64))
+        positions = np.array(lengths, np.int64)
+        device.upload(self.state.length, positions)
         rows = [length - 1 if logits.shape[1] > 1 else 0 for length in lengths]
         found = np.stack([device.download(logits[entry, row]) for entry, row in enumerate(rows)])
-        self.choose(found)
+        device.upload(self.state.token, choose(self._sampling, found, positions))
         return found
-
-    def choose(self, logits: Array) -> None:
-        """Writes the tokens chosen from logits on the host."""
-        self._runner.device.upload(self.state.token, self._sampler.choose(logits))
 
     def tokens(self) -> tuple[int, ...]:
         """The last token of every sequence, read from the device."""

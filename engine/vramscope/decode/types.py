@@ -30,16 +30,6 @@ class DecodeState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Sampling:
-    """How the next token is chosen: temperature 0 is greedy; top_k 0 and top_p 1 keep every token."""
-
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
-    seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class StepResult:
     """One step: a token for every sequence, how it ran, and what it allocated."""
 

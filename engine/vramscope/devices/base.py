@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from vramscope.devices.sampling import GREEDY
+
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from vramscope.devices.ledger import AllocationCounts, Lease, Ledger, Site
+    from vramscope.devices.sampling import Sampling
     from vramscope.graph.model import Array, Node, Step
     from vramscope.ops.call import Call
     from vramscope.ops.spec import Kernel, OpSpec
@@ -148,13 +151,16 @@ class Device(Protocol):
     def feed_action(self, writes: Sequence[FeedWrite]) -> Callable[[], None]:
         """An action, recordable, that moves every feed on by one token inside device memory."""
 
-    def choose_action(self, logits: Array, token: Array, length: Array) -> Callable[[], None]:
-        """An action, recordable, that writes the likeliest token of each row and adds 1 to each length.
+    def choose_action(
+        self, logits: Array, token: Array, length: Array, sampling: Sampling = GREEDY
+    ) -> Callable[[], None]:
+        """An action, recordable, that adds 1 to each length and writes the token chosen from each row.
 
         Args:
-            logits: [batch, vocabulary], any float type; of equal ones the first wins.
+            logits: [batch, vocabulary], any float type; of equal ones the first counts as likelier.
             token: int64 [batch], written.
-            length: int64 [batch], written.
+            length: int64 [batch], written; what a draw depends on beside the seed and the row.
+            sampling: how, as :func:`vramscope.devices.sampling.choose` says.
         """
 
     def running(self) -> AbstractContextManager[None]:

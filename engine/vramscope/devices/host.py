@@ -12,6 +12,7 @@ from vramscope.devices.blas import BlasThreads
 from vramscope.devices.buffers import DeviceBuffers
 from vramscope.devices.latch import ErrorLatch
 from vramscope.devices.pages import HostMemory
+from vramscope.devices.sampling import GREEDY, choose
 from vramscope.errors import CancelledError, RecordingError, VramscopeError
 from vramscope.ops.reference import run_reference
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from vramscope.devices.governor_pool import PoolOptions
     from vramscope.devices.ledger import AllocationCounts, Ledger, Site
+    from vramscope.devices.sampling import Sampling
     from vramscope.graph.model import Array, Node
     from vramscope.ops.spec import Kernel, OpSpec
 
@@ -143,14 +145,16 @@ class HostDevice:
 
         return advance
 
-    def choose_action(self, logits: Array, token: Array, length: Array) -> Callable[[], None]:
-        """Argmax in float32."""
+    def choose_action(
+        self, logits: Array, token: Array, length: Array, sampling: Sampling = GREEDY
+    ) -> Callable[[], None]:
+        """Chooses in float32."""
 
-        def choose() -> None:
+        def chosen() -> None:
             np.add(length, 1, out=length)
-            token[:] = np.argmax(np.asarray(logits, np.float32), axis=-1)
+            token[:] = choose(sampling, logits, length)
 
-        return choose
+        return chosen
 
     def running(self) -> AbstractContextManager[None]:
         """Kernels compute with infinities and NaN as ONNX says, without warnings."""

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vramscope.decode.tokenizer import Tokenizer
-    from vramscope.decode.types import Sampling
     from vramscope.devices.base import Device
     from vramscope.devices.governor_process import ProcessMemoryManager
     from vramscope.devices.governor_types import MemoryGovernor
+    from vramscope.devices.sampling import Sampling
     from vramscope.graph.model import Model
     from vramscope.messages.columns import TableChunk
     from vramscope.messages.headroom import HeadroomCurves, HeadroomParams

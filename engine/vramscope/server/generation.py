@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vramscope.decode.decoder import Decoder
-from vramscope.decode.types import DecodeState, Sampling
+from vramscope.decode.types import DecodeState
+from vramscope.devices.sampling import Sampling
 from vramscope.errors import InputError, NeverCapturedError
 from vramscope.messages.live import SnapshotInfo, TokenInfo
 from vramscope.server.listener import Listener

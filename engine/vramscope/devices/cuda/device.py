@@ -17,9 +17,10 @@ from vramscope.devices.cuda.layout import copy_launches
 from vramscope.devices.cuda.pages import RuntimeMemory
 from vramscope.devices.cuda.platform import Platform, open_platform
 from vramscope.devices.cuda.prepared import Prepared, no_kernel, nothing
-from vramscope.devices.cuda.stepping import advance_launch, choose_launches
+from vramscope.devices.cuda.stepping import advance_launch, choose_launch
 from vramscope.devices.cuda.table import BUILDERS
 from vramscope.devices.cuda.work import NoKernelError, Work
+from vramscope.devices.sampling import GREEDY
 from vramscope.errors import (
     AllocationFailedError,
     RecordingError,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from vramscope.devices.cuda.platform import Issue
     from vramscope.devices.cuda.work import Builder
     from vramscope.devices.ledger import AllocationCounts, Ledger, Site
+    from vramscope.devices.sampling import Sampling
     from vramscope.graph.model import Array, Node
     from vramscope.ops.call import Call
     from vramscope.ops.spec import Kernel, OpSpec
@@ -314,10 +316,13 @@ class CudaDevice:
         """One kernel that moves every feed on by one token."""
         return self._noted([self._bind(advance_launch(writes))])
 
-    def choose_action(self, logits: Array, token: Array, length: Array) -> Callable[[], None]:
-        """Kernels that write the likeliest token of every row and add 1 to every length."""
-        parts = [need_device(item) for item in (logits, token, length)]
-        return self._noted([self._bind(item) for item in choose_launches(*parts, clusters=self.clusters)])
+    def choose_action(
+        self, logits: Array, token: Array, length: Array, sampling: Sampling = GREEDY
+    ) -> Callable[[], None]:
+        """One kernel that writes the token chosen from every row and adds 1 to every length."""
+        rows, into, count = (need_device(item) for item in (logits, token, length))
+        launch = choose_launch(rows, (into, count), sampling, clusters=self.clusters)
+        return self._noted([self._bind(launch)])
 
     def _noted(self, issues: Sequence[Issue]) -> Callable[[], None]:
         def issue_all() -> None:

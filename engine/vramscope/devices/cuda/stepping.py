@@ -1,4 +1,4 @@
-"""Launches around a decode step: feeds moved on by one token, and the likeliest token of every sequence."""
+"""Launches around a decode step: feeds moved on by one token, and the token chosen for every sequence."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from vramscope.devices.base import FeedWrite
     from vramscope.devices.cuda.array import DeviceArray
+    from vramscope.devices.sampling import Sampling
 
 MOST_FEEDS = 8
 CHOOSING_THREADS = 1024
@@ -55,18 +56,30 @@ def _packed(write: FeedWrite) -> bytes:
     return struct.pack("<QQ4q", target.address, origin, write.offset, step, _KINDS[write.kind], known)
 
 
-def choose_launches(
-    logits: DeviceArray, token: DeviceArray, length: DeviceArray, *, clusters: bool
-) -> list[Launch]:
-    """Argmax of every row of [batch, vocabulary] into ``token``, and 1 added to ``length``.
+def choose_launch(
+    logits: DeviceArray, state: tuple[DeviceArray, DeviceArray], sampling: Sampling, *, clusters: bool
+) -> Launch:
+    """The token chosen from every row of [batch, vocabulary], and 1 added to every length.
 
-    With ``clusters`` several blocks share a row.
+    Args:
+        logits: rows to choose from.
+        state: token and length of every sequence, int64 [batch].
+        sampling: how.
+        clusters: several blocks may share a row.
+
+    Raises:
+        UnsupportedOperatorError: logits of another type, or strided ones.
     """
     kind = type_name(logits.dtype)
     if kind not in ("float", "f16", "bf16") or logits.steps[1] != 1:
         raise UnsupportedOperatorError("choosing a token", f"logits of {logits.dtype} or strided ones")
     parts = CHOOSING_BLOCKS if clusters and logits.shape[1] >= CHOOSING_BLOCKS * CHOOSING_THREADS else 1
     numbers = (i64(logits.steps[0]), i64(logits.shape[1]), i64(parts))
-    arguments = (pointer(logits), *numbers, pointer(token), pointer(length))
+    arguments = [pointer(logits), *numbers, *(pointer(item) for item in state)]
     grid, block = (logits.shape[0] * parts, 1, 1), (CHOOSING_THREADS, 1, 1)
-    return [Launch(source("stepping"), f"choose_{kind}", grid, block, arguments, cluster=parts)]
+    if sampling.greedy:
+        return Launch(source("stepping"), f"choose_{kind}", grid, block, tuple(arguments), cluster=parts)
+    kept = min(sampling.top_k or logits.shape[1], logits.shape[1])
+    drawing = (kept, sampling.seed & (2**64 - 1), sampling.top_p, sampling.divisor)
+    arguments.append(struct.pack("<qQdd", *drawing))
+    return Launch(source("stepping"), f"draw_{kind}", grid, block, tuple(arguments), cluster=parts)

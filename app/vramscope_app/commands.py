@@ -51,6 +51,10 @@ def _replayable(state: AppState) -> bool:
     return state.replayable
 
 
+def _drawn(state: AppState) -> bool:
+    return state.capture is not None and bool(state.capture.dots)
+
+
 def _busy(state: AppState) -> bool:
     return state.ready and state.busy is not None
 
@@ -99,6 +103,8 @@ COMMANDS = (
             always, "Save the panel in use, with its chart, as PNG or SVG"),
     Command("save_table", "Save &table as CSV…", "&File", "save_table", "table", ("Ctrl+Shift+S",), always,
             "Save the table of the panel in use as it is shown, with every byte"),
+    Command("save_graph", "Save captured &graph as dot…", "&File", "save_graph", "capture", (), _drawn,
+            "Save the captured graphs as the device drew them, for Graphviz"),
     Command("quit", "&Quit", "&File", "close", "quit", ("Ctrl+Q",), always, "Close the window"),
     Command("undo", "&Undo scenario edit", "&Edit", "undo", "undo", ("Ctrl+Z",), _undoable,
             "Take back the last change of the scenario"),
@@ -108,6 +114,8 @@ COMMANDS = (
             "Copy the table of the panel in use for an issue or a pull request"),
     Command("copy_summary", "&Copy verdict as Markdown", "&Edit", "copy_summary", "copy", ("Ctrl+Shift+C",),
             _planned, "Copy the verdict, the components and what would help"),
+    Command("copy_graph", "Copy captured &graph as dot", "&Edit", "copy_graph", "copy", (), _drawn,
+            "Copy the captured graphs as the device drew them, for Graphviz"),
     Command("prefill", "&Prefill", "&Run", "prefill", "prefill", ("Ctrl+Return",), _prefill,
             "Compute the whole prompt in one pass", toolbar=True),
     Command("step", "&Step", "&Run", "step", "step", ("F10",), _steppable,

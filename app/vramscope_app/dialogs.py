@@ -117,6 +117,11 @@ def ask_table(parent: QWidget, name: str) -> str:
     return _ask_save(parent, tr("Save table"), f"{name}.csv", tr("CSV table (*.csv)"))
 
 
+def ask_drawing(parent: QWidget, name: str) -> str:
+    """Where to save a drawing of a graph."""
+    return _ask_save(parent, tr("Save graph"), f"{name}.dot", tr("Graphviz drawing (*.dot)"))
+
+
 def _ask_save(parent: QWidget, title: str, proposed: str, kinds: str) -> str:
     """A path, with the ending of the chosen kind where it has none; empty when the user thinks again."""
     path, kind = QFileDialog.getSaveFileName(parent, title, proposed, kinds)

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QDockWidget, QMainWindow
 
 from vramscope.report.markdown import summary
 from vramscope.report.markdown import table as markdown_table
-from vramscope_app.dialogs import ask_picture, ask_table
+from vramscope_app.dialogs import ask_drawing, ask_picture, ask_table
 from vramscope_app.exporting import has_chart, headings, save_png, save_svg, table_rows
 from vramscope_app.rows.export import csv_table
 from vramscope_app.translation import tr
@@ -73,18 +73,36 @@ class ExportCommands(QMainWindow):
             return
         path = ask_table(self, self._proposed(title))
         if path:
-            try:
-                Path(path).write_text(csv_table(headings(view), table_rows(view)), "utf-8", newline="")
-            except OSError as error:
-                self._say(
-                    tr(
-                        "{path} cannot be written: {strerror}",
-                        path=path,
-                        strerror=error.strerror or type(error).__name__,
-                    )
+            self._write(path, csv_table(headings(view), table_rows(view)))
+
+    def _write(self, path: str, text: str) -> None:
+        try:
+            Path(path).write_text(text, "utf-8", newline="")
+        except OSError as error:
+            self._say(
+                tr(
+                    "{path} cannot be written: {strerror}",
+                    path=path,
+                    strerror=error.strerror or type(error).__name__,
                 )
-            else:
-                self._say(tr("Saved {path}", path=path))
+            )
+        else:
+            self._say(tr("Saved {path}", path=path))
+
+    def _drawing(self) -> str:
+        capture = self.controller.state.capture
+        return "\n".join(capture.dots) if capture is not None else ""
+
+    def save_graph(self) -> None:
+        """Asks where to save the captured graphs as the device drew them."""
+        path = ask_drawing(self, self._proposed("graph"))
+        if path:
+            self._write(path, self._drawing())
+
+    def copy_graph(self) -> None:
+        """Copies the captured graphs as the device drew them."""
+        QGuiApplication.clipboard().setText(self._drawing())
+        self._say(tr("Copied the device's graph as dot"))
 
     def copy_table(self) -> None:
         """Copies the table of the panel in use."""

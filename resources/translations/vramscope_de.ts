@@ -46,6 +46,10 @@
             <translation> auf {card}</translation>
         </message>
         <message>
+            <source> on {machine}</source>
+            <translation type="unfinished" />
+        </message>
+        <message>
             <source> · largest replacement {grown}</source>
             <translation> · größter Ersatz {grown}</translation>
         </message>
@@ -292,6 +296,11 @@
         <message>
             <source>A is {side}. Change the scenario, or open another model, to see B.</source>
             <translation>A ist {side}. Für B das Szenario ändern oder ein anderes Modell öffnen.</translation>
+        </message>
+        <message>
+            <source>A machine that ssh reaches without a password, and on which VRAMScope is installed:
+HOST, USER@HOST, or HOST:/path/to/vramscope. Empty is this machine.</source>
+            <translation type="unfinished" />
         </message>
         <message>
             <source>A prefix of the output is written</source>
@@ -644,6 +653,10 @@
             <translation>Kontext</translation>
         </message>
         <message>
+            <source>Copied the device's graph as dot</source>
+            <translation>Den Graphen des Geräts als dot kopiert</translation>
+        </message>
+        <message>
             <source>Copied the verdict as Markdown</source>
             <translation>Urteil als Markdown kopiert</translation>
         </message>
@@ -652,12 +665,20 @@
             <translation>{rows:,} Zeilen aus {title} als Markdown kopiert</translation>
         </message>
         <message>
+            <source>Copy captured &amp;graph as dot</source>
+            <translation>Erfassten &amp;Graphen als dot kopieren</translation>
+        </message>
+        <message>
             <source>Copy details</source>
             <translation>Einzelheiten kopieren</translation>
         </message>
         <message>
             <source>Copy table as &amp;Markdown</source>
             <translation>Tabelle als &amp;Markdown kopieren</translation>
+        </message>
+        <message>
+            <source>Copy the captured graphs as the device drew them, for Graphviz</source>
+            <translation>Die erfassten Graphen kopieren, wie das Gerät sie zeichnet, für Graphviz</translation>
         </message>
         <message>
             <source>Copy the table of the panel in use for an issue or a pull request</source>
@@ -754,6 +775,14 @@
         <message>
             <source>Engine log</source>
             <translation>Protokoll der Engine</translation>
+        </message>
+        <message>
+            <source>Engine on another &amp;machine…</source>
+            <translation type="unfinished" />
+        </message>
+        <message>
+            <source>Engine on another machine</source>
+            <translation type="unfinished" />
         </message>
         <message>
             <source>Events</source>
@@ -858,6 +887,10 @@
         <message>
             <source>Graphs that died on this slot</source>
             <translation>Auf diesem Platz verlorene Graphen</translation>
+        </message>
+        <message>
+            <source>Graphviz drawing (*.dot)</source>
+            <translation>Graphviz-Zeichnung (*.dot)</translation>
         </message>
         <message>
             <source>Group nodes by scope, or list them in the order in which they run</source>
@@ -1232,6 +1265,10 @@
             <translation>Weg</translation>
         </message>
         <message>
+            <source>Path on {machine}:</source>
+            <translation type="unfinished" />
+        </message>
+        <message>
             <source>Pause</source>
             <translation>Pause</translation>
         </message>
@@ -1388,12 +1425,24 @@
             <translation>Ein Modell, das kein Decoder ist, auf gesäten Zufallseingaben laufen lassen</translation>
         </message>
         <message>
+            <source>Run the engine where the GPU is, through ssh</source>
+            <translation type="unfinished" />
+        </message>
+        <message>
             <source>Samples</source>
             <translation>Beispiele</translation>
         </message>
         <message>
             <source>Save &amp;table as CSV…</source>
             <translation>&amp;Tabelle als CSV speichern …</translation>
+        </message>
+        <message>
+            <source>Save captured &amp;graph as dot…</source>
+            <translation>Erfassten &amp;Graphen als dot speichern…</translation>
+        </message>
+        <message>
+            <source>Save graph</source>
+            <translation>Graph speichern</translation>
         </message>
         <message>
             <source>Save panel</source>
@@ -1410,6 +1459,10 @@
         <message>
             <source>Save table</source>
             <translation>Tabelle speichern</translation>
+        </message>
+        <message>
+            <source>Save the captured graphs as the device drew them, for Graphviz</source>
+            <translation>Die erfassten Graphen speichern, wie das Gerät sie zeichnet, für Graphviz</translation>
         </message>
         <message>
             <source>Save the panel in use, with its chart, as PNG or SVG</source>
@@ -2050,16 +2103,16 @@ bytes&gt;1M  weights&gt;=2GiB  output=unknown  step&lt;100   ein − davor kehrt
             <translation>Beenden</translation>
         </message>
         <message>
-            <source>engine starting…</source>
-            <translation>Engine startet …</translation>
+            <source>engine {engine_version}{where} · {devices} · process {process}</source>
+            <translation type="unfinished" />
         </message>
         <message>
-            <source>engine stopped</source>
-            <translation>Engine beendet</translation>
+            <source>engine{where} starting…</source>
+            <translation type="unfinished" />
         </message>
         <message>
-            <source>engine {engine_version} · {devices} · process {process}</source>
-            <translation>Engine {engine_version} · {devices} · Prozess {process}</translation>
+            <source>engine{where} stopped</source>
+            <translation type="unfinished" />
         </message>
         <message>
             <source>equal</source>
@@ -2260,6 +2313,10 @@ bytes&gt;1M  weights&gt;=2GiB  output=unknown  step&lt;100   ein − davor kehrt
         <message>
             <source>no ceiling</source>
             <translation>keine Obergrenze</translation>
+        </message>
+        <message>
+            <source>no device graph</source>
+            <translation>kein Gerätegraph</translation>
         </message>
         <message>
             <source>no planned scratch</source>
@@ -2698,6 +2755,13 @@ heruntergeladen {downloads:,} ({download_bytes})</translation>
             </translation>
         </message>
         <message numerus="yes">
+            <source>{n:,} device node(s)</source>
+            <translation>
+                <numerusform>{n:,} Geräteknoten</numerusform>
+                <numerusform>{n:,} Geräteknoten</numerusform>
+            </translation>
+        </message>
+        <message numerus="yes">
             <source>{n:,} eager seam(s)</source>
             <translation>
                 <numerusform>{n:,} Eager-Naht</numerusform>
@@ -2893,8 +2957,8 @@ Ausgaben: {size}</translation>
             <translation>■ Angehalten: {finished} – {means}</translation>
         </message>
         <message>
-            <source>✓ Captured {nodes}: {segments}{tail}</source>
-            <translation>✓ Aufgezeichnet {nodes}: {segments}{tail}</translation>
+            <source>✓ Captured {nodes}: {segments}{tail}, {own}</source>
+            <translation>✓ {nodes} erfasst: {segments}{tail}, {own}</translation>
         </message>
         <message>
             <source>✓ Replay equals eager over {steps}; {difference}</source>

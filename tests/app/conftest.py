@@ -43,7 +43,7 @@ from vramscope_app.theme import LIGHT, apply_theme, style_sheet
 from vramscope_app.window import MainWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
     from types import ModuleType
 
@@ -239,7 +239,7 @@ def run(**changes: object) -> RunInfo:
     return msgspec.structs.replace(base, **changes)
 
 
-def capture(*, declined: bool = False) -> CaptureInfo:
+def capture(*, declined: bool = False, dots: Sequence[str] = ()) -> CaptureInfo:
     declines = [
         DeclineInfo(
             node="/model/layers.0/attn/GQA",
@@ -263,6 +263,8 @@ def capture(*, declined: bool = False) -> CaptureInfo:
         nodes_captured=5 if declined else 6,
         nodes_total=6,
         run=run(),
+        device_nodes=40 if dots else None,
+        dots=list(dots),
     )
 
 

@@ -106,7 +106,9 @@ def test_declines_keep_reason_and_node(messages: ModuleType) -> None:
     assert row.node == "/model/layers.0/attn/GQA"
     assert row.cells[1].text == "the host reads its output"
     assert "2 segments, 1 eager seam" in capture_text(messages.capture(declined=True))
-    assert capture_text(messages.capture()) == "✓ Captured 6 of 6 nodes: 1 segment"
+    assert capture_text(messages.capture()) == "✓ Captured 6 of 6 nodes: 1 segment, no device graph"
+    drawn = messages.capture(dots=["digraph dot {}"])
+    assert capture_text(drawn) == "✓ Captured 6 of 6 nodes: 1 segment, 40 device nodes"
 
 
 def test_outputs_without_an_order_have_dashes() -> None:

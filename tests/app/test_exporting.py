@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +18,7 @@ from vramscope_app.rows.export import csv_table, csv_value
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from types import ModuleType
 
     from PySide6.QtWidgets import QWidget
     from pytestqt.qtbot import QtBot
@@ -146,6 +148,22 @@ def test_the_verdict_is_copied_as_markdown(planned: Script) -> None:
     assert text.startswith("### tiny: fits")
     assert "| weights | 3.00 GiB | exact |" in text
     assert "| Context 1,024 | 320 MiB |" in text
+
+
+def test_the_devices_graph_is_saved_and_copied_once_there_is_one(
+    planned: Script, messages: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window, control = planned.window, planned.controller
+    commands = [window.actions_by_id[name] for name in ("save_graph", "copy_graph")]
+    assert not any(command.isEnabled() for command in commands)
+    old = control.state
+    control.state = replace(old, capture=messages.capture(dots=["digraph a {}", "digraph b {}"]))
+    control.changed.emit(old, control.state)
+    path = tmp_path / "graph.dot"
+    monkeypatch.setattr(export_commands, "ask_drawing", lambda *_: str(path))
+    for command in commands:
+        command.trigger()
+    assert path.read_text() == QGuiApplication.clipboard().text() == "digraph a {}\ndigraph b {}"
 
 
 def test_the_panel_in_use_is_the_one_with_the_focus(planned: Script, qtbot: QtBot) -> None:

@@ -183,7 +183,7 @@ SHOWS = {
     "shortcuts",
 }
 SHOWS |= {"about", "move_engine", "quit", "compare_run", "clear_baseline", "neighbours"}
-TAKES_OUT = {"save_picture", "save_table", "copy_table", "copy_summary"}
+TAKES_OUT = {"save_picture", "save_table", "save_graph", "copy_table", "copy_summary", "copy_graph"}
 SHOWS |= TAKES_OUT
 
 
@@ -196,7 +196,7 @@ def test_every_command_runs_from_the_palette(
     monkeypatch.setattr(opened.client, "start", lambda: sent.append("start"))
     for ask in ("ask_file", "ask_folder", "ask_export", "ask_save", "ask_other"):
         monkeypatch.setattr(command_window, ask, lambda *_: "/models/some.html")
-    for ask in ("ask_picture", "ask_table"):
+    for ask in ("ask_picture", "ask_table", "ask_drawing"):
         monkeypatch.setattr(export_commands, ask, lambda *_: "/nowhere/at.all")
     monkeypatch.setattr(command_window, "ask_place", lambda *_: Place("gpu-box"))
     monkeypatch.setattr(command_window, "show_about", lambda *_: sent.append("about"))
@@ -206,6 +206,7 @@ def test_every_command_runs_from_the_palette(
         control.state,
         run=messages.run(),
         live=messages.snapshot(),
+        capture=messages.capture(dots=["digraph dot {}"]),
         model=messages.model(decoder=name != "run_model"),
         busy=Busy(call) if name == "cancel" else None,
         notice=Refusal(call, ErrorInfo(code="Input", what="a", why="b")) if name == "dismiss" else None,

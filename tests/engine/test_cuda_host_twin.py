@@ -12,8 +12,11 @@ from decoders import ONE_GRAPH
 
 from vramscope.api import make_plan, open_path
 from vramscope.decode.decoder import Decoder
+from vramscope.devices.base import GraphFacts
+from vramscope.devices.cuda import driver
 from vramscope.devices.cuda.array import at_address
 from vramscope.devices.cuda.compiler import compiled
+from vramscope.devices.cuda.driver import shortened
 from vramscope.devices.cuda.launch import numbers, source
 from vramscope.devices.cuda.strided import merged
 from vramscope.devices.cuda.table import BUILDERS
@@ -91,6 +94,20 @@ def test_a_drawn_token_is_chosen_inside_the_graph(shared_models: Path) -> None:
     decoder.replay()
     assert (twin.uploads, twin.downloads, twin.issued) == (before[0], before[1] + 1, before[2])
     decoder.close()
+
+
+def test_the_devices_own_graph_is_described(run: tuple[Decoder, Twin, int]) -> None:
+    decoder, twin, _ = run
+    assert decoder.graph_facts() == (GraphFacts(twin.graphs, f"digraph dot {{ graph_{twin.graphs} }}"),)
+
+
+def test_a_long_drawing_is_cut_behind_a_statement_and_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = b'digraph dot {\nsubgraph cluster_1 {\n"a"[label="0\nname\n"];\n"a" -> "b";\n}\n}\n'
+    assert shortened(text) == text.decode()
+    monkeypatch.setattr(driver, "MOST_DOT", len(text) - 8)
+    cut = shortened(text)
+    assert cut.startswith('digraph dot {\nsubgraph cluster_1 {\n"a"[label="0\nname\n"];\n//')
+    assert cut.count("{\n") == cut.count("}\n")
 
 
 def test_nothing_is_allocated_after_loading(run: tuple[Decoder, Twin, int]) -> None:

@@ -106,7 +106,15 @@ class Twin:
         def launch(_stream: object) -> None:
             self.replays += 1
 
-        return SimpleNamespace(launch=launch, upload=lambda _stream: None)
+        return SimpleNamespace(launch=launch, upload=lambda _stream: None, graph=self.graphs)
+
+    def graph_nodes(self, graph: int) -> int:
+        """As many as the graph's own number."""
+        return graph
+
+    def graph_dot(self, graph: int) -> str:
+        """Names the graph."""
+        return f"digraph dot {{ graph_{graph} }}"
 
     def synchronize(self) -> None:
         """All is done already."""

@@ -114,9 +114,11 @@ def capture_text(capture: CaptureInfo) -> str:
     segments = sum(segment.captured for segment in capture.segments)
     seams = len(capture.segments) - segments
     tail = f", {tr('{n:,} eager seam(s)', n=seams)}" if seams else ""
+    own = capture.device_nodes
     return tr(
-        "✓ Captured {nodes}: {segments}{tail}",
+        "✓ Captured {nodes}: {segments}{tail}, {own}",
         nodes=nodes,
         segments=tr("{n:,} segment(s)", n=segments),
         tail=tail,
+        own=tr("no device graph") if own is None else tr("{n:,} device node(s)", n=own),
     )

@@ -332,7 +332,8 @@ def _captured(capture: CaptureInfo | None) -> str:
     nodes = f"{capture.nodes_captured} of {capture.nodes_total} nodes"
     if not capture.captured:
         return "declined"
-    return f"{graphs} graph{'s' if graphs != 1 else ''}, {nodes}"
+    own = "" if capture.device_nodes is None else f", {capture.device_nodes:,} nodes of the device's graphs"
+    return f"{graphs} graph{'s' if graphs != 1 else ''}, {nodes}{own}"
 
 
 def _verified(verify: VerifyInfo) -> str:

@@ -48,7 +48,7 @@ from vramscope.run.traffic import MixtureTraffic
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vramscope.devices.base import Device
+    from vramscope.devices.base import Device, GraphFacts
     from vramscope.devices.governor_types import MemoryGovernor
     from vramscope.graph.model import Array, Model
     from vramscope.run.bindings import Binding
@@ -382,6 +382,11 @@ class Decoder:
             )
         text = f"{report.captured_segments} captured segments of {len(report.segments)}"
         self._runner.say(EventKind.CAPTURE, self._slot.name, text, step=self._run.position)
+
+    def graph_facts(self) -> tuple[GraphFacts, ...]:
+        """What the device says of each captured graph; empty where it has none of its own."""
+        found = map(self.device.graph_facts, self._slot.graph.segments if self._slot.graph else ())
+        return tuple(item for item in found if item is not None)
 
     def inspect(self) -> SlotsView:
         """Both graph slots in full, what a capture asks for, and what became of the memory slots."""

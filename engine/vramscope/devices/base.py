@@ -43,6 +43,14 @@ class FeedWrite:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphFacts:
+    """A recorded graph as the device itself has it: how many nodes, and all of it in Graphviz' language."""
+
+    nodes: int
+    dot: str
+
+
+@dataclass(frozen=True, slots=True)
 class FusionFacts:
     """What a device must know to fuse: which values are weights, and which are read outside the program."""
 
@@ -172,6 +180,9 @@ class Device(Protocol):
         Raises:
             RecordingError: an action failed or allocated; nothing stays recorded.
         """
+
+    def graph_facts(self, replay: Replay) -> GraphFacts | None:
+        """What the device says of a graph it recorded; None where it has no graphs of its own."""
 
     def synchronize(self) -> None:
         """Waits until all launched work is done."""

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vramscope.devices.base import Action, BoundLaunch, Buffer, FeedWrite, FusionFacts, NoRoomError, Replay
+from vramscope.devices.base import (
+    Action,
+    BoundLaunch,
+    Buffer,
+    FeedWrite,
+    FusionFacts,
+    GraphFacts,
+    NoRoomError,
+    Replay,
+)
 from vramscope.devices.blas import BlasThreads
 from vramscope.devices.buffers import DeviceBuffers
 from vramscope.devices.latch import ErrorLatch
@@ -214,6 +223,11 @@ class HostDevice:
             raise VramscopeError(
                 what, "a graph is being recorded, and nothing in it has run", "Do it between two segments"
             )
+
+    def graph_facts(self, replay: Replay) -> GraphFacts | None:
+        """None: a list of actions is no device graph."""
+        del replay
+        return None
 
     def synchronize(self) -> None:
         """Host work is done when its call returns.

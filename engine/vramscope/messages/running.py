@@ -93,6 +93,10 @@ class CaptureInfo(msgspec.Struct, frozen=True, kw_only=True):
     nodes_captured: int
     nodes_total: int
     run: RunInfo
+    device_nodes: int | None = None
+    """Nodes of the device's own graphs; None where the device has none."""
+    dots: list[str] = []
+    """Each of those graphs in Graphviz' language, in order."""
 
 
 class VerifyStep(msgspec.Struct, frozen=True, kw_only=True):

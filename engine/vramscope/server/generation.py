@@ -166,7 +166,7 @@ class Generation:
             said.append(self._said(self._decoder.step(listener.cancel)))
         report, result = self._decoder.capture(listener.cancel)
         said.append(self._said(result))
-        return capture_info(report, self._ended(said))
+        return capture_info(report, self._decoder.graph_facts(), self._ended(said))
 
     def verify(self, count: int, listener: Listener) -> VerifyInfo:
         """Compares ``count`` replayed steps with eager ones, and goes back to where the generation was."""

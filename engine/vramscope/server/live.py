@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from vramscope.decode.types import DecodeSnapshot, SlotState, VerifyReport
+    from vramscope.devices.base import GraphFacts
     from vramscope.devices.ledger import Counters
     from vramscope.ops.call import Tensor
     from vramscope.run.capture import CaptureReport
@@ -186,8 +187,8 @@ def _rate(tokens: int, seconds: float) -> float | None:
     return tokens / seconds if tokens and seconds > 0 else None
 
 
-def capture_info(report: CaptureReport, run: RunInfo) -> CaptureInfo:
-    """What was captured, what was not and why."""
+def capture_info(report: CaptureReport, graphs: Sequence[GraphFacts], run: RunInfo) -> CaptureInfo:
+    """What was captured, what was not and why; ``graphs`` as the device has them."""
     return CaptureInfo(
         captured=report.captured,
         segments=segment_infos(report),
@@ -205,6 +206,8 @@ def capture_info(report: CaptureReport, run: RunInfo) -> CaptureInfo:
         nodes_captured=sum(item.end - item.start for item in report.segments if item.captured),
         nodes_total=sum(item.end - item.start for item in report.segments),
         run=run,
+        device_nodes=sum(item.nodes for item in graphs) if graphs else None,
+        dots=[item.dot for item in graphs],
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -17,23 +17,23 @@ from vramscope.devices.cuda.layout import copy_launches
 from vramscope.devices.cuda.pages import RuntimeMemory
 from vramscope.devices.cuda.platform import Platform, open_platform
 from vramscope.devices.cuda.prepared import Prepared, no_kernel, nothing
+from vramscope.devices.cuda.recording import RecordedGraph, Recorder
 from vramscope.devices.cuda.stepping import advance_launch, choose_launch
 from vramscope.devices.cuda.table import BUILDERS
 from vramscope.devices.cuda.work import NoKernelError, Work
 from vramscope.devices.sampling import GREEDY
 from vramscope.errors import (
     AllocationFailedError,
-    RecordingError,
     UnsupportedOperatorError,
     VramscopeError,
 )
 from vramscope.ops.table import spec_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from vramscope.devices.base import Action, BoundLaunch, FeedWrite, FusionFacts, Replay
+    from vramscope.devices.base import Action, BoundLaunch, FeedWrite, FusionFacts, GraphFacts, Replay
     from vramscope.devices.cuda.launch import Launch
     from vramscope.devices.cuda.platform import Issue
     from vramscope.devices.cuda.work import Builder
@@ -71,8 +71,7 @@ class CudaDevice:
         self.buffers = DeviceBuffers(budget, memory, self._bytes)
         self._constants: dict[int, Array] = {}
         self._refusals: dict[int, str] = {}
-        self._capturing = ""
-        self.recorded: list[Issue] = []
+        self._recorder = Recorder(self._platform, self.buffers.ledger)
         self.fusing = True
         self.groups: tuple[tuple[str, ...], ...] = ()
         """Names of the nodes that became one launch, of the program bound last."""
@@ -81,6 +80,11 @@ class CudaDevice:
     def clusters(self) -> bool:
         """Whether the card has clusters, and lets a kernel begin while the one before it ends."""
         return self._platform.hopper
+
+    @property
+    def recorded(self) -> list[Issue]:
+        """What the graph that was recorded last launches, in order."""
+        return self._recorder.issues
 
     @property
     def stream(self) -> Any:  # noqa: ANN401 - CuPy has no types
@@ -160,7 +164,7 @@ class CudaDevice:
                 self._run_on_host(node, spec, call, memo.refusal)
             for launch in memo.launches:
                 launch()
-            self._note(*memo.launches)
+            self._recorder.note(memo.launches)
 
         return run
 
@@ -196,15 +200,11 @@ class CudaDevice:
 
         def run(_call: Call) -> None:
             issue()
-            self._note(issue)
+            self._recorder.note([issue])
             if rest is not None and behind is not None:
                 behind(rest)
 
         return run
-
-    def _note(self, *issues: Issue) -> None:
-        if self._capturing:
-            self.recorded.extend(issues)
 
     def _prepare(self, builder: Builder, node: Node, call: Call) -> Prepared:
         work = Work(call, self)
@@ -225,7 +225,7 @@ class CudaDevice:
         return self._platform.loader.bind(launch, self._stream.ptr, overlap=self.clusters)
 
     def _run_on_host(self, node: Node, spec: OpSpec, call: Call, why: str) -> None:
-        if self._capturing:
+        if self._recorder.node:
             raise UnsupportedOperatorError(node.qualified, f"it runs on the host: {why}", "", node.name)
         memo = call.memo
         run_on_host(self, spec, call)
@@ -271,9 +271,9 @@ class CudaDevice:
 
     def fetch(self, value: DeviceArray) -> Array:
         """A download that names the node while a graph is recorded."""
-        if self._capturing:
+        if self._recorder.node:
             raise VramscopeError(
-                "reading a value on the host", "a graph is being recorded", "", self._capturing
+                "reading a value on the host", "a graph is being recorded", "", self._recorder.node
             )
         return self.read(value)
 
@@ -328,7 +328,7 @@ class CudaDevice:
         def issue_all() -> None:
             for issue in issues:
                 issue()
-            self._note(*issues)
+            self._recorder.note(issues)
 
         return issue_all
 
@@ -342,54 +342,11 @@ class CudaDevice:
         Raises:
             RecordingError: an action failed, allocated, or read on the host.
         """
-        self._stream.synchronize()
-        self.recorded.clear()
-        with self.ledger.sealed("the recording of a graph"), self._capture() as finish:
-            for position, (name, action) in enumerate(actions):
-                self._capturing = name
-                try:
-                    action()
-                except (VramscopeError, self._runtime.CUDARuntimeError) as error:
-                    raise RecordingError(
-                        what="recording a graph",
-                        why=str(error),
-                        remedy="The operator runs eagerly from now on",
-                        node=name,
-                        action=position,
-                    ) from error
-            graph = finish()
-        graph.upload(self._stream)
-        launch, stream, ledger = graph.launch, self._stream, self.ledger
+        return self._recorder.record(actions)
 
-        def replay() -> None:
-            with ledger.sealed("a replay"):
-                launch(stream)
-
-        replay()
-        return replay
-
-    @contextmanager
-    def _capture(self) -> Iterator[Callable[[], Any]]:
-        """Capture mode for the block; whatever goes wrong, the stream leaves it."""
-        self._stream.begin_capture(self._runtime.streamCaptureModeThreadLocal)
-        graph: list[Any] = []
-
-        def finish() -> Any:  # noqa: ANN401 - CuPy has no types
-            graph.append(self._stream.end_capture())
-            return graph[0]
-
-        try:
-            yield finish
-        finally:
-            self._capturing = ""
-            if not graph:
-                self._abandon()
-
-    def _abandon(self) -> None:
-        try:
-            self._stream.end_capture()
-        except self._runtime.CUDARuntimeError:
-            return
+    def graph_facts(self, replay: Replay) -> GraphFacts | None:
+        """Nodes and drawing of a graph that was recorded here."""
+        return replay.facts if isinstance(replay, RecordedGraph) else None
 
     def synchronize(self) -> None:
         """Waits until all launched work is done."""

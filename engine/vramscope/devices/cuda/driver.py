@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import tempfile
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vramscope.devices.cuda.compiler import cache_folder, compiled
@@ -12,7 +14,6 @@ from vramscope.errors import VramscopeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from vramscope.devices.cuda.launch import Launch, Source
 
@@ -26,6 +27,19 @@ could not begin before its predecessor's end.
 """
 CLUSTER_ATTRIBUTE, SERIALIZATION_ATTRIBUTE = 4, 6
 """``CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`` and ``…_PROGRAMMATIC_STREAM_SERIALIZATION``."""
+
+
+MOST_DOT = 4 * 2**20
+"""Bytes of a graph's drawing that are read; a node takes about 150."""
+
+
+def shortened(drawing: bytes) -> str:
+    """At most :data:`MOST_DOT` bytes, cut behind a whole statement and closed."""
+    if len(drawing) <= MOST_DOT:
+        return drawing.decode(errors="replace")
+    whole = drawing[: drawing.rindex(b";\n", 0, MOST_DOT) + 2]
+    opened = whole.count(b"{\n") - whole.count(b"}\n")
+    return whole.decode(errors="replace") + "// the rest is left out\n" + "}\n" * opened
 
 
 class _Attribute(ctypes.Structure):
@@ -137,6 +151,32 @@ class KernelLoader:
         if code:
             raise self.failure(f"{launch.shared:,} bytes of shared memory for {launch.function}", code)
         self._shared[key] = launch.shared
+
+    def graph_nodes(self, graph: int) -> int:
+        """How many nodes a graph has (``cuGraphGetNodes``).
+
+        Raises:
+            VramscopeError: the driver refuses.
+        """
+        count = ctypes.c_size_t()
+        code = self._library.cuGraphGetNodes(ctypes.c_void_p(graph), None, ctypes.byref(count))
+        if code:
+            raise self.failure("counting the nodes of a graph", code)
+        return count.value
+
+    def graph_dot(self, graph: int) -> str:
+        """A graph in Graphviz' language (``cuGraphDebugDotPrint``), cut at :data:`MOST_DOT` bytes.
+
+        Raises:
+            VramscopeError: the driver refuses, or no temporary file can be written.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "graph.dot"
+            code = self._library.cuGraphDebugDotPrint(ctypes.c_void_p(graph), str(path).encode(), 0)
+            if code:
+                raise self.failure("drawing a graph", code)
+            with path.open("rb") as file:
+                return shortened(file.read(MOST_DOT + 1))
 
     def failure(self, what: str, code: int) -> VramscopeError:
         """The driver's refusal in words."""

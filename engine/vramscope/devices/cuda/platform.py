@@ -31,6 +31,12 @@ class Loader(Protocol):
     def bind(self, launch: Launch, stream: int, *, overlap: bool = False) -> Issue:
         """The launch as a call that issues it on the stream."""
 
+    def graph_nodes(self, graph: int) -> int:
+        """How many nodes a graph has; ``graph`` is its handle."""
+
+    def graph_dot(self, graph: int) -> str:
+        """A graph in Graphviz' language."""
+
     def close(self) -> None:
         """Unloads all code."""
 

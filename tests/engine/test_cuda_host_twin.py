@@ -110,6 +110,24 @@ def test_a_long_drawing_is_cut_behind_a_statement_and_closed(monkeypatch: pytest
     assert cut.count("{\n") == cut.count("}\n")
 
 
+def test_a_prompt_in_passes_allocates_nothing_and_prepares_three_widths(shared_models: Path) -> None:
+    model = open_path(shared_models / "tiny" / "tiny-llama-fp16-cuda")
+    device, twin = twin_device()
+    decoder = Decoder(
+        model, make_plan(model, Scenario(prompt=40, context=64, prefill_chunk=16)), device=device
+    )
+    decoder.load()
+    mallocs = twin.mallocs
+    for length in (40, 3, 33, 17):
+        decoder.prefill([(5 * PROMPT)[:length]])
+    assert twin.mallocs == mallocs
+    assert decoder._stepper.prepared_widths == {16, 4, 1}
+    decoder.step()
+    decoder.capture()
+    assert twin.graphs == 1
+    decoder.close()
+
+
 def test_nothing_is_allocated_after_loading(run: tuple[Decoder, Twin, int]) -> None:
     _, twin, mallocs = run
     assert twin.mallocs == mallocs

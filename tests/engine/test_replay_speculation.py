@@ -5,17 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
 from vramscope.api import make_plan, open_path
 from vramscope.decode.decoder import Decoder
 from vramscope.decode.drafting import look_up
-from vramscope.decode.speculation import feed_values
 from vramscope.decode.speculative import generate_speculatively
 from vramscope.devices.sampling import Sampling
 from vramscope.errors import InputError
-from vramscope.graph.model import Feed
 from vramscope.plan.types import BucketPolicy, Scenario
 from vramscope.run.events import Event, EventKind
 
@@ -184,14 +181,3 @@ def test_what_cannot_be_speculated_with_is_refused_by_its_reason(tiny: Model) ->
     assert again is not speculator
     expected = plainly(tiny, Scenario(prompt=8, context=64), PROMPT, 20)
     assert list(generate_speculatively(decoder, again, PROMPT, 20)) == expected
-
-
-def test_what_a_pass_feeds() -> None:
-    tokens = (4, 5, 6)
-    assert feed_values(Feed.TOKENS, (1, 3), tokens, 7).tolist() == [[4, 5, 6]]
-    assert feed_values(Feed.POSITIONS, (1, 3), tokens, 7).tolist() == [[7, 8, 9]]
-    assert feed_values(Feed.MASK, (1, 12), tokens, 7).tolist() == [[1] * 10 + [0] * 2]
-    assert feed_values(Feed.WRITE_INDICES, (1,), tokens, 7).tolist() == [7]
-    assert feed_values(Feed.VALID_LENGTH, (1,), tokens, 7).tolist() == [10]
-    assert feed_values(Feed.PAST_FLAG, (1,), tokens, 7).tolist() == [1]
-    assert feed_values(Feed.LOGITS_TO_KEEP, (), tokens, 7) == np.int64(3)

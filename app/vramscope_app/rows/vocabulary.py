@@ -41,6 +41,6 @@ SUGGESTIONS = (
     marked("Store equal weights once"),
     marked("Use 4-bit weights in matrix products (blocks of 32; an estimate)"),
     marked("Share past and present in one buffer"),
-    marked("Prefill in chunks of 256 tokens (shorter prompt per pass)"),
+    marked("Prefill in passes of at most 256 tokens"),
 )
 """Titles without a number in them; those that have one are worded by what they change."""

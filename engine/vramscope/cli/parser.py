@@ -110,6 +110,10 @@ def _scenario(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--batch", metavar="N", type=count, help="sequences decoded together (1)")
     group.add_argument("--prompt-tokens", metavar="N", type=count, help="tokens of the prompt (64)")
     group.add_argument(
+        "--prefill-chunk", metavar="N", type=count,
+        help="take the prompt in passes of at most N tokens: fewer shapes, a smaller arena (one pass)",
+    )  # fmt: skip
+    group.add_argument(
         "--context", metavar="N", type=count,
         help="prompt and generated tokens together (2048 or the model's limit; 0: the model's limit)",
     )  # fmt: skip

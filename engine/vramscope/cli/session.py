@@ -44,6 +44,7 @@ def scenario(arguments: argparse.Namespace, info: ModelInfo) -> ScenarioInfo:
         "bucket_minimum": arguments.bucket_minimum,
         "bucket_growing": arguments.growing or None,
         "weight_budget": arguments.weight_budget,
+        "prefill_chunk": arguments.prefill_chunk,
     }
     return msgspec.structs.replace(
         info.scenario, **{name: value for name, value in given.items() if value is not None}

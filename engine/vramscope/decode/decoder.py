@@ -10,6 +10,7 @@ import numpy as np
 
 from vramscope.decode.cache import allocate_cache, grow_cache, kv_buffer_bytes
 from vramscope.decode.inspection import SlotsView, inspect
+from vramscope.decode.prefilling import Prefiller
 from vramscope.decode.prompts import check_prompts
 from vramscope.decode.saving import restore_state, save_state
 from vramscope.decode.session_state import RunState, SavedState, StepKind
@@ -30,8 +31,7 @@ from vramscope.devices.sampling import GREEDY, Sampling
 from vramscope.errors import InputError, NeverCapturedError
 from vramscope.plan.kv import first_capacity
 from vramscope.plan.planner import Planner, available_bytes
-from vramscope.plan.symbols import Extents
-from vramscope.plan.types import Phase, Plan, Scenario
+from vramscope.plan.prefill import widest_pass
 from vramscope.run.events import (
     CancelCheck,
     EventKind,
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from vramscope.devices.base import Device, GraphFacts
     from vramscope.devices.governor_types import MemoryGovernor
     from vramscope.graph.model import Array, Model
+    from vramscope.plan.types import Plan
     from vramscope.run.bindings import Binding
     from vramscope.run.capture import CaptureReport
     from vramscope.run.signature import Difference
@@ -98,6 +99,7 @@ class Decoder:
         self._speculator: Speculator | None = None
         self._state = DecodeState.IDLE
         self._run = RunState()
+        self._prefiller = Prefiller(self._runner, self._stepper, self._worker, self._run)
         self.traffic = MixtureTraffic(self._runner, self._retire)
 
     def load(self, progress: Progress = ignore_progress, cancel: CancelCheck = never_cancelled) -> None:
@@ -156,23 +158,25 @@ class Decoder:
         self._runner.require_prepared()
         longest = check_prompts(prompts, self._contract, self.plan)
         self.reset()
-        if longest > self.plan.scenario.prompt:
-            self._replan(replace(self.plan.scenario, prompt=longest, context=self.plan.context))
+        self._room_for_pass(longest)
         if longest + 1 > self._run.capacity and self._run.capacity < self.plan.kv.capacity:
             self._grow(self._bucket(longest + 1))
-        batch = self.plan.scenario.batch
-        bindings, program = self._stepper.bind(Phase.PREFILL, Extents(batch, longest, 0, self._run.capacity))
-        self._run.uploaded(self._stepper.feeds.fill_prompt(bindings, prompts))
         started, before = self._start("prefill")
-        self._runner.run(program, cancel)
-        self._run.logits = self._worker.start(bindings, [len(prompt) for prompt in prompts])
+        count = self._prefiller.prefill(prompts, longest, cancel)
         self._run.position = longest
         self._state = DecodeState.WARM_UP
-        self._runner.say(EventKind.PHASE, "prefill", f"{longest} tokens a sequence in one pass")
+        how = "one pass" if count == 1 else f"{count} passes"
+        self._runner.say(EventKind.PHASE, "prefill", f"{longest} tokens a sequence in {how}")
         return self._result(started, before, StepKind.PREFILL)
 
-    def _replan(self, scenario: Scenario) -> None:
-        if self._runner.adopt(self._planner.plan(scenario).require()):
+    def _room_for_pass(self, tokens: int) -> None:
+        """Plans anew where a pass over so many tokens is wider than the planned one."""
+        scenario = self.plan.scenario
+        planned, needed = (widest_pass(item, scenario.prefill_chunk) for item in (scenario.prompt, tokens))
+        if needed <= planned:
+            return
+        longer = replace(scenario, prompt=tokens, context=self.plan.context)
+        if self._runner.adopt(self._planner.plan(longer).require()):
             self._stepper.forget()
 
     def step(self, cancel: CancelCheck = never_cancelled) -> StepResult:
@@ -277,8 +281,7 @@ class Decoder:
         self.reset()
         if self._speculator is not None:
             self._speculator.close()
-        if self.plan.scenario.prompt < draft + 1:
-            self._replan(replace(self.plan.scenario, prompt=draft + 1, context=self.plan.context))
+        self._room_for_pass(draft + 1)
         parts = Parts(self._runner, self._stepper, self._worker, self._run, self._verify, self._contract)
         self._speculator = Speculator(parts, draft)
         return self._speculator

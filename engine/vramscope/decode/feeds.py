@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vramscope.devices.base import FeedWrite
-from vramscope.graph.dtypes import tensor_bytes
+from vramscope.graph.dtypes import numpy_dtype, tensor_bytes
 from vramscope.graph.model import Array, Feed, KvForm, KvPair, Model, Value
 from vramscope.plan.symbols import Extents, feed_shape, kv_shape, pair_capacity
 from vramscope.run.bindings import Binding, bind
@@ -112,6 +112,37 @@ class Feeds:
             uploaded += view.nbytes
         return uploaded
 
+    def fill_pass(self, bindings: Sequence[Binding], tokens: Array, past: int, *, kept: int) -> int:
+        """Writes what a pass over ``tokens`` reads behind ``past`` valid ones; returns the bytes uploaded.
+
+        Args:
+            bindings: of the pass.
+            tokens: int64 [batch, width]; all of them count as valid in the pass.
+            past: valid tokens of every sequence.
+            kept: rows of logits that are asked for, where the graph asks.
+        """
+        uploaded = 0
+        for binding in bindings:
+            feed = self._contract.feeds.get(binding.input)
+            if feed is not None:
+                target = binding.array if feed is Feed.MASK else binding.input_view()
+                uploaded += self._upload(binding, target, feed_values(feed, target.shape, tokens, past, kept))
+        return uploaded
+
+    def fill_mask(self, bindings: Sequence[Binding], length: int) -> None:
+        """Makes the mask show ``length`` valid tokens and nothing behind them."""
+        nothing = np.zeros((1, 0), np.int64)
+        for binding in bindings:
+            if self._contract.feeds.get(binding.input) is Feed.MASK:
+                self._upload(
+                    binding, binding.array, feed_values(Feed.MASK, binding.array.shape, nothing, length, 0)
+                )
+
+    def _upload(self, binding: Binding, target: Array, values: Array) -> int:
+        made = values.astype(numpy_dtype(binding.dtype))
+        self._memory.device.upload(target, made)
+        return int(made.nbytes)
+
     def _padding(self) -> int:
         """A token that stands behind shorter prompts; the mask hides it."""
         candidates = [token for token in self._contract.eos_tokens if token < self._contract.vocabulary]
@@ -145,6 +176,20 @@ class Feeds:
             if (feed := self._contract.feeds.get(binding.input)) is not None
         )
         return tuple(item for item in found if item is not None)
+
+
+def feed_values(feed: Feed, shape: tuple[int, ...], tokens: Array, past: int, kept: int) -> Array:
+    """What an input holds in a pass, int64 of ``shape``; arguments as :meth:`Feeds.fill_pass` says."""
+    width = tokens.shape[-1]
+    if feed is Feed.TOKENS:
+        return tokens.reshape(shape)
+    if feed is Feed.POSITIONS:
+        return np.array(np.broadcast_to(np.arange(past, past + width, dtype=np.int64), shape))
+    if feed is Feed.MASK:
+        valid = np.less(np.arange(shape[-1]), past + width).astype(np.int64)
+        return np.array(np.broadcast_to(valid, shape))
+    numbers = {Feed.WRITE_INDICES: past, Feed.VALID_LENGTH: past + width, Feed.PAST_FLAG: int(past > 0)}
+    return np.full(shape, numbers.get(feed, kept), np.int64)
 
 
 def _write(feed: Feed, binding: Binding, state: StateBuffers) -> FeedWrite | None:

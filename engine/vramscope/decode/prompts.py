@@ -34,6 +34,9 @@ def check_prompts(prompts: Sequence[Sequence[int]], contract: DecoderContract, p
         why = f"the vocabulary has {contract.vocabulary:,} tokens"
         raise InputError(f"token {outside[0]}", why, "Use this model's own tokenizer")
     ragged = any(len(prompt) != longest for prompt in prompts)
+    if ragged and plan.scenario.prefill_chunk:
+        why = "a prompt that is taken in several passes has one length for the whole batch"
+        raise InputError("prompts of different lengths", why, "Prefill them in one pass, or one by one")
     if ragged and any(pair.form is not KvForm.CAPACITY for pair in contract.kv):
         why = "only GroupQueryAttention keeps one length a sequence; this graph has one for the whole batch"
         raise InputError("prompts of different lengths", why, "Pad them in the text, or run them one by one")

@@ -15,8 +15,6 @@ import numpy as np
 
 from vramscope.decode.drafting import look_up
 from vramscope.errors import InputError
-from vramscope.graph.dtypes import numpy_dtype
-from vramscope.graph.model import Feed
 from vramscope.plan.symbols import Extents, PhaseBindings, decoder_bindings
 from vramscope.plan.types import ComponentName, Exact, Phase
 from vramscope.run.events import EventKind, never_cancelled
@@ -184,15 +182,9 @@ class Speculator:
 
     def _feed(self, bindings: Sequence[Binding], tokens: tuple[int, ...], past: int) -> None:
         """Uploads what a pass over ``tokens`` reads, behind ``past`` valid ones."""
-        device = self._parts.runner.device
-        for binding in bindings:
-            feed = self._parts.contract.feeds.get(binding.input)
-            if feed is None:
-                continue
-            target = binding.array if feed is Feed.MASK else binding.input_view()
-            values = feed_values(feed, target.shape, tokens, past)
-            device.upload(target, values.astype(numpy_dtype(binding.dtype)))
-            self._parts.run.uploaded(values.size * numpy_dtype(binding.dtype).itemsize)
+        rows = np.array([tokens], np.int64)
+        uploaded = self._parts.stepper.feeds.fill_pass(bindings, rows, past, kept=len(tokens))
+        self._parts.run.uploaded(uploaded)
 
     def _numbers(self) -> Array:
         assert self._rows is not None
@@ -244,10 +236,7 @@ class Speculator:
     def _settle(self, bindings: Sequence[Binding], length: int, token: int, row: int) -> None:
         """Takes the accepted tokens over: lengths, the mask's columns, the last token, its logits."""
         parts, device = self._parts, self._parts.runner.device
-        for binding in bindings:
-            if parts.contract.feeds.get(binding.input) is Feed.MASK:
-                mask = feed_values(Feed.MASK, binding.array.shape, (), length)
-                device.upload(binding.array, mask.astype(numpy_dtype(binding.dtype)))
+        parts.stepper.feeds.fill_mask(bindings, length)
         device.upload(parts.worker.state.length, np.array([length], np.int64))
         device.upload(parts.worker.state.token, np.array([token], np.int64))
         parts.run.position = length
@@ -259,16 +248,3 @@ class Speculator:
         if self._rows is not None:
             self._parts.runner.memory.give(self._rows)
             self._rows = None
-
-
-def feed_values(feed: Feed, shape: tuple[int, ...], tokens: tuple[int, ...], past: int) -> Array:
-    """What an input holds in a pass over ``tokens`` behind ``past`` valid ones, int64 of ``shape``."""
-    if feed is Feed.TOKENS:
-        return np.array(tokens, np.int64).reshape(shape)
-    if feed is Feed.POSITIONS:
-        return np.arange(past, past + len(tokens), dtype=np.int64).reshape(shape)
-    if feed is Feed.MASK:
-        valid = np.less(np.arange(shape[-1]), past + len(tokens)).astype(np.int64)
-        return np.array(np.broadcast_to(valid, shape))
-    numbers = {Feed.WRITE_INDICES: past, Feed.VALID_LENGTH: past + len(tokens), Feed.PAST_FLAG: 1}
-    return np.full(shape, numbers.get(feed, len(tokens)), np.int64)

@@ -33,15 +33,33 @@ class Stepper:
         self.feeds = Feeds(self._model, runner.memory)
         self.moving = not self._contract.pads_mask or any(pair.form.moving for pair in self._contract.kv)
         self._kept: tuple[tuple[int, int], Bound] | None = None
+        self._prefills: dict[tuple[int, int], Bound] = {}
 
     @property
     def kept(self) -> Bound | None:
         """The decode step that is bound now; None before the first one and after a buffer moved."""
         return None if self._kept is None else self._kept[1]
 
+    @property
+    def prepared_widths(self) -> frozenset[int]:
+        """The widths of prefill passes that are bound now."""
+        return frozenset(width for width, _ in self._prefills)
+
     def forget(self) -> None:
-        """A buffer moved: the next decode step is bound anew."""
+        """A buffer moved: the next steps are bound anew."""
         self._kept = None
+        self._prefills.clear()
+
+    def prefill(self, width: int, capacity: int) -> Bound:
+        """A pass over ``width`` tokens of a prompt that is taken in several, in a cache of ``capacity``.
+
+        How many lie before it is data: :func:`~vramscope.plan.prefill.check_chunk` refuses other graphs.
+        """
+        key = (width, capacity)
+        if key not in self._prefills:
+            extents = Extents(self._runner.plan.scenario.batch, width, 0, capacity)
+            self._prefills[key] = self.bind(Phase.PREFILL, extents)
+        return self._prefills[key]
 
     def decode(self, position: int, capacity: int) -> Bound:
         """The decode step with ``position`` valid tokens in a cache of ``capacity``."""

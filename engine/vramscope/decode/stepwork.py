@@ -59,8 +59,13 @@ class StepWorker:
         """What a step's tokens are chosen from, [batch, vocabulary]."""
         return self._stepper.logits(bindings)[:, -1]
 
-    def start(self, bindings: Sequence[Binding], lengths: Sequence[int]) -> Array:
-        """Behind a prefill: sets the lengths, chooses the first token from each sequence's last row.
+    def start(self, bindings: Sequence[Binding], lengths: Sequence[int], last: Sequence[int]) -> Array:
+        """Behind a prefill: sets the lengths, chooses the first token of each sequence.
+
+        Args:
+            bindings: of the last pass.
+            lengths: valid tokens of each sequence.
+            last: the row of each sequence's last token in the pass; a graph that keeps one row has it alone.
 
         Returns:
             Those rows on the host, [batch, vocabulary].
@@ -68,7 +73,7 @@ class StepWorker:
         device, logits = self._runner.device, self._stepper.logits(bindings)
         positions = np.array(lengths, np.int64)
         device.upload(self.state.length, positions)
-        rows = [length - 1 if logits.shape[1] > 1 else 0 for length in lengths]
+        rows = last if logits.shape[1] > 1 else [0] * len(last)
         found = np.stack([device.download(logits[entry, row]) for entry, row in enumerate(rows)])
         device.upload(self.state.token, choose(self._sampling, found, positions))
         return found

@@ -27,6 +27,8 @@ class ScenarioInfo(msgspec.Struct, frozen=True, kw_only=True):
     runtime: str = "vramscope"
     weight_budget: int | None = None
     """Bytes that weights may take; those that do not fit are streamed from the model's file."""
+    prefill_chunk: int = 0
+    """Tokens that one pass over the prompt takes at most; 0: one pass takes all of it."""
 
 
 class PlanParams(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from vramscope.graph.model import Model
     from vramscope.plan.symbols import PhaseBindings
 
+ZERO = {"context": "the model's own limit", "prefill chunk": "the whole prompt in one pass"}
+"""What 0 means, where it may be given."""
+
 KNOWN_SYMBOLS = 8
 """How many symbols a refusal names."""
 
@@ -35,11 +38,12 @@ def check_scenario(scenario: Scenario, symbols: Collection[str]) -> None:
         "prompt": (scenario.prompt, 1),
         "context": (scenario.context, 0),
         "smallest KV bucket": (scenario.bucket.minimum, 1),
+        "prefill chunk": (scenario.prefill_chunk, 0),
     }
     for name, (number, smallest) in least.items():
         if number < smallest:
             why = "it is negative" if smallest == 0 else f"it is below {smallest}"
-            remedy = "Give 0 for the model's own limit, or more" if smallest == 0 else "Give 1 or more"
+            remedy = f"Give 0 for {ZERO[name]}, or more" if smallest == 0 else "Give 1 or more"
             raise ScenarioError(f"a {name} of {number:,}", why, remedy)
         _check_size(f"a {name} of {number:,}", number)
     if scenario.weight_budget is not None and scenario.weight_budget <= 0:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from vramscope.errors import ScenarioError
 from vramscope.graph.dtypes import tensor_bytes
 from vramscope.graph.model import DecoderContract, KvForm, KvPair, Model, Value
+from vramscope.plan.prefill import check_chunk
 from vramscope.plan.symbols import kv_shape, pair_capacity
 from vramscope.plan.types import KvPlan, KvRow, Scenario
 
@@ -30,8 +31,10 @@ def resolve_context(contract: DecoderContract, scenario: Scenario) -> Context:
     """The context to plan and the cache capacity for it.
 
     Raises:
-        ScenarioError: a context beyond the model's limit, or a prompt that does not fit the context.
+        ScenarioError: a context beyond the model's limit, a prompt that does not fit the context, or a prompt
+            in passes that the graph cannot take.
     """
+    check_chunk(contract, scenario)
     limit = contract.context_limit
     if limit is not None and scenario.context > limit.value:
         raise ScenarioError(

@@ -80,7 +80,7 @@ def make_plan(model: Model, scenario: Scenario) -> Plan:
     return Planner(model).plan(scenario)
 
 
-_LimitKey = tuple[int, int, BucketPolicy, tuple[tuple[str, int], ...], str, int, int | None]
+_LimitKey = tuple[int, tuple[int, int], BucketPolicy, tuple[tuple[str, int], ...], str, int, int | None]
 """What the largest context depends on: everything of a scenario but the context itself."""
 
 SHOWN_NAMES = 6
@@ -315,8 +315,9 @@ class Planner:
         if contract is None:
             return None
         maxima = tuple(sorted((*scenario.maxima.items(), *scenario.extents.items())))
+        prompt = (scenario.prompt, scenario.prefill_chunk)
         runtime, weights = scenario.runtime, scenario.weight_budget
-        key = (scenario.batch, scenario.prompt, scenario.bucket, maxima, runtime, available, weights)
+        key = (scenario.batch, prompt, scenario.bucket, maxima, runtime, available, weights)
         if key not in self._limits:
             limit = contract.context_limit.value if contract.context_limit else LARGEST_CONTEXT
             self._limits[key] = largest_fit(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from vramscope.graph.dtypes import bit_width
 from vramscope.graph.model import KvForm
 from vramscope.plan.four_bits import four_bit_savings
+from vramscope.plan.prefill import widest_pass
 from vramscope.plan.types import OWN_RUNTIME, Plan, Scenario, Suggestion, VerdictKind
 from vramscope.units import format_bytes
 
@@ -72,9 +73,9 @@ def _scenario_changes(planner: Planner, plan: Plan) -> Iterable[Suggestion]:
         less = scenario.batch // 2
         yield _compare(planner, plan, replace(scenario, batch=less), f"Halve the batch to {less}", batch=less)
     yield from _weight_budget(planner, plan, scenario)
-    if scenario.prompt > 256:
-        title = "Prefill in chunks of 256 tokens (shorter prompt per pass)"
-        yield _compare(planner, plan, replace(scenario, prompt=256), title, prompt=256)
+    if widest_pass(scenario.prompt, scenario.prefill_chunk) > 256:
+        title = "Prefill in passes of at most 256 tokens"
+        yield _compare(planner, plan, replace(scenario, prefill_chunk=256), title, prefill_chunk=256)
 
 
 def _weight_budget(planner: Planner, plan: Plan, scenario: Scenario) -> Iterable[Suggestion]:

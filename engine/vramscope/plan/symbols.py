@@ -17,6 +17,7 @@ from vramscope.errors import ScenarioError, SymbolConflictError
 from vramscope.graph.expr import Interval, Symbol, evaluate
 from vramscope.graph.model import DecoderContract, Feed, KvForm, KvPair, Model, Value
 from vramscope.plan.options import binding_option, is_batch
+from vramscope.plan.prefill import widest_pass
 from vramscope.plan.types import Phase, Scenario
 
 if TYPE_CHECKING:
@@ -52,10 +53,11 @@ class Extents:
 def phase_extents(phase: Phase, scenario: Scenario, capacity: int) -> Extents:
     """Tokens fed and past length.
 
-    The whole prompt on an empty cache, or one token on a cache with one row free.
+    The prompt's widest pass on an empty cache, or one token on a cache with one row free.
     """
     if phase is Phase.PREFILL:
-        return Extents(scenario.batch, min(scenario.prompt, capacity), 0, capacity)
+        width = widest_pass(scenario.prompt, scenario.prefill_chunk)
+        return Extents(scenario.batch, min(width, capacity), 0, capacity)
     return Extents(scenario.batch, 1, capacity - 1, capacity)
 
 

@@ -128,7 +128,7 @@ class Scenario:
 
     Attributes:
         batch: sequences decoded together.
-        prompt: tokens of the prompt, prefilled in one pass.
+        prompt: tokens of the prompt.
         context: prompt and generated tokens together; 0 means the model's own limit.
         card: a name in the card catalogue; empty when only ``budget`` (or nothing) is given.
         budget: bytes that may be used, instead of a card's memory.
@@ -136,6 +136,7 @@ class Scenario:
         extents: what symbols of the inputs are exactly, by name; a maximum only bounds its symbol.
         bucket: how the KV cache grows.
         weight_budget: bytes that weights may take; those that do not fit are streamed from the model's file.
+        prefill_chunk: tokens that one pass over the prompt takes at most; 0: one pass takes all of it.
         runtime: whose kernels' scratch is planned: :data:`OWN_RUNTIME`, :data:`CUDA_RUNTIME` or
             :data:`REFERENCE_RUNTIME`.
     """
@@ -149,6 +150,7 @@ class Scenario:
     extents: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     bucket: BucketPolicy = field(default_factory=BucketPolicy)
     weight_budget: int | None = None
+    prefill_chunk: int = 0
     runtime: str = OWN_RUNTIME
 
 

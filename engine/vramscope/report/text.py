@@ -29,6 +29,8 @@ def asked_words(model: ModelInfo, info: PlanInfo) -> list[str]:
             f"KV capacity {info.kv_capacity}",
         ]
     words += [f"{symbol} = {extent}" for symbol, extent in asked.extents.items()]
+    if asked.prefill_chunk:
+        words.append(f"prefill in passes of {asked.prefill_chunk}")
     if asked.weight_budget is not None:
         words.append(f"weight budget {format_bytes(asked.weight_budget)}")
     if asked.runtime != OWN_RUNTIME:

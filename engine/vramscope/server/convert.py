@@ -51,6 +51,7 @@ def scenario_of(info: ScenarioInfo) -> Scenario:
         extents=MappingProxyType(dict(info.extents)),
         runtime=info.runtime,
         weight_budget=info.weight_budget,
+        prefill_chunk=info.prefill_chunk,
     )
 
 
@@ -68,6 +69,7 @@ def scenario_info(scenario: Scenario) -> ScenarioInfo:
         extents=dict(scenario.extents),
         runtime=scenario.runtime,
         weight_budget=scenario.weight_budget,
+        prefill_chunk=scenario.prefill_chunk,
     )
 
 

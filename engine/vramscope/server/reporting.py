@@ -41,6 +41,7 @@ CARRIED = (
     "bucket_growing",
     "runtime",
     "weight_budget",
+    "prefill_chunk",
 )
 """Fields of a scenario that mean the same for any model."""
 

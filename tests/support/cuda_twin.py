@@ -46,6 +46,7 @@ class Twin:
     mallocs: int = 0
     uploads: int = 0
     downloads: int = 0
+    events: list[int] = field(default_factory=list)
 
     CUDARuntimeError = TwinError
     memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice = 1, 2, 3  # noqa: N815 - CuPy's names
@@ -115,6 +116,29 @@ class Twin:
     def graph_dot(self, graph: int) -> str:
         """Names the graph."""
         return f"digraph dot {{ graph_{graph} }}"
+
+    def eventCreate(self) -> int:  # noqa: N802 - CuPy's name
+        """A new event."""
+        self.events.append(-1)
+        return len(self.events) - 1
+
+    def eventRecord(self, event: int, _stream: int) -> None:  # noqa: N802 - CuPy's name
+        """Its time is the number of launches before it: each takes a millisecond."""
+        assert not self.capturing
+        self.events[event] = self.issued
+
+    def eventSynchronize(self, event: int) -> None:  # noqa: N802 - CuPy's name
+        """It must have been recorded."""
+        assert self.events[event] >= 0
+
+    def eventElapsedTime(self, start: int, end: int) -> float:  # noqa: N802 - CuPy's name
+        """Milliseconds."""
+        return float(self.events[end] - self.events[start])
+
+    def eventDestroy(self, event: int) -> None:  # noqa: N802 - CuPy's name
+        """Once."""
+        assert self.events[event] > -2
+        self.events[event] = -2
 
     def synchronize(self) -> None:
         """All is done already."""

@@ -8,7 +8,7 @@ import msgspec
 
 from vramscope.cli import screen
 from vramscope.cli.planning import show_plan
-from vramscope.cli.running import generate, show_outcome, show_outputs
+from vramscope.cli.running import Steps, generate, show_outcome, show_outputs
 from vramscope.cli.session import make_plan, open_model
 from vramscope.messages.running import PrefillParams, RunModelParams
 from vramscope.server.devices import runtime_of
@@ -82,9 +82,7 @@ def _run(
         info,
         params,
         screen.listener(screen.Meter()),
-        eager=min(EAGER, arguments.steps),
-        steps=arguments.steps,
-        verify=VERIFIED,
+        Steps(min(EAGER, arguments.steps), arguments.steps, VERIFIED),
     )
     if arguments.json:
         screen.print_json(outcome)

@@ -295,6 +295,9 @@ def _run(commands: _Subparsers[argparse.ArgumentParser]) -> None:
         "--verify", metavar="N", type=count, default=0, help="then compare N replays with eager"
     )
     parser.add_argument(
+        "--profile", metavar="N", type=count, default=0, help="time every node over N more eager steps"
+    )
+    parser.add_argument(
         "--experts", action="store_true", help="count what mixtures of experts ask of memory, by phase"
     )
     _export(parser)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from vramscope.cli import screen
+from vramscope.cli.profiling import show_profile
 from vramscope.cli.session import check_reports, make_plan, open_model, scenario, write_reports
 from vramscope.errors import InputError
 from vramscope.messages.live import Empty, SnapshotInfo
@@ -19,6 +20,7 @@ from vramscope.messages.running import (
     CountParams,
     InputFile,
     PrefillParams,
+    ProfileInfo,
     RunInfo,
     RunModelInfo,
     RunModelParams,
@@ -27,6 +29,7 @@ from vramscope.messages.running import (
 )
 from vramscope.report.compare import prediction
 from vramscope.report.text import figure_text, rate_text
+from vramscope.server import profiling
 from vramscope.server.engine import Engine
 from vramscope.units import format_bytes
 
@@ -42,6 +45,15 @@ if TYPE_CHECKING:
 
 SHOWN_DECLINES = 12
 """Declines in the table; ``--json`` has them all."""
+
+
+class Steps(NamedTuple):
+    """How many decode steps: eager ones, all without the profiled ones, compared and profiled ones."""
+
+    eager: int
+    steps: int
+    verified: int = 0
+    profiled: int = 0
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +74,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: SnapshotInfo
     prediction: list[DifferenceInfo]
     """Per component the bytes planned (left) and at the peak (right); the difference is the error."""
+    profile: ProfileInfo | None = None
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -155,7 +168,11 @@ def _run_decoder(engine: Engine, info: ModelInfo, arguments: argparse.Namespace,
     )
     eager = min(arguments.eager, arguments.steps) if arguments.capture else arguments.steps
     outcome = generate(
-        engine, info, params, listener, eager=eager, steps=arguments.steps, verify=arguments.verify
+        engine,
+        info,
+        params,
+        listener,
+        Steps(eager, arguments.steps, arguments.verify, arguments.profile),
     )
     meter.clear()
     written = write_reports(engine, arguments)
@@ -164,6 +181,8 @@ def _run_decoder(engine: Engine, info: ModelInfo, arguments: argparse.Namespace,
         return
     print()
     show_outcome(screen.console(), outcome)
+    if outcome.profile is not None:
+        show_profile(screen.console(), outcome.profile, engine.document())
     for path in written:
         print(f"wrote {path}")
 
@@ -194,12 +213,9 @@ def generate(
     info: ModelInfo,
     params: PrefillParams,
     listener: Listener,
-    *,
-    eager: int,
-    steps: int,
-    verify: int = 0,
+    wanted: Steps,
 ) -> Outcome:
-    """Prefill, ``eager`` steps, and when fewer than ``steps``: a capture and the rest as replays.
+    """Prefill, eager steps, profiled ones, and when that is not all: a capture and the rest as replays.
 
     Where the capture is declined the rest runs eagerly too.
     """
@@ -208,18 +224,24 @@ def generate(
     first = engine.prefill(params, listener)
     milliseconds = (perf_counter() - started) * 1000
     said = [first]
-    stepped = _steps(engine, eager, said, listener)
+    stepped = _steps(engine, wanted.eager, said, listener)
+    profile: ProfileInfo | None = None
+    if wanted.profiled and not said[-1].finished:
+        profile = profiling.profile(engine, CountParams(count=wanted.profiled), listener)
+        said.append(profile.run)
     captured: CaptureInfo | None = None
     replayed: RunInfo | None = None
-    if steps > eager and not said[-1].finished:
+    if wanted.steps > wanted.eager and not said[-1].finished:
         captured = engine.capture(Empty(), listener)
         said.append(captured.run)
-        rest = steps - eager - 1
+        rest = wanted.steps - wanted.eager - 1
         if captured.captured:
             replayed = _replays(engine, rest, said, listener)
         else:
             stepped = _steps(engine, rest, said, listener) or stepped
-    verified = engine.verify(CountParams(count=verify), listener) if verify and captured else None
+    verified: VerifyInfo | None = None
+    if wanted.verified and captured:
+        verified = engine.verify(CountParams(count=wanted.verified), listener)
     record = engine.run_record()
     return Outcome(
         model=info.path,
@@ -235,6 +257,7 @@ def generate(
         verify=verified,
         snapshot=engine.snapshot(),
         prediction=[] if record is None else prediction(record),
+        profile=profile,
     )
 
 

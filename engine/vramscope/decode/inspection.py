@@ -81,6 +81,8 @@ class SlotsView:
     preconditions: tuple[Precondition, ...]
     memory: tuple[SiteChange, ...]
     reuses: tuple[tuple[str, str, int], ...]
+    groups: tuple[tuple[int, ...], ...] = ()
+    """Steps of the program that are one launch of the bound decode step."""
 
 
 def inspect(
@@ -95,6 +97,7 @@ def inspect(
         stepper: says whether the decode step is bound, and what moves in it.
         slots: Primary and Verify.
     """
+    bound = () if stepper.kept is None else stepper.kept[1].groups
     history = runner.device.ledger.history
     changes = [change for name in SLOT_COMPONENTS for change in history.changes(name.value)]
     reuses = [
@@ -107,6 +110,7 @@ def inspect(
         (*_session_rules(runner, run, state), *_node_rules(runner, run, stepper, slots[0])),
         tuple(sorted(changes, key=lambda change: change.number)),
         tuple(reuses),
+        bound,
     )
 
 

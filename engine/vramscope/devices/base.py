@@ -13,12 +13,16 @@ if TYPE_CHECKING:
 
     from vramscope.devices.ledger import AllocationCounts, Lease, Ledger, Site
     from vramscope.devices.sampling import Sampling
+    from vramscope.devices.stopwatch import Stopwatch
     from vramscope.graph.model import Array, Node, Step
     from vramscope.ops.call import Call
     from vramscope.ops.spec import Kernel, OpSpec
 
 Replay: TypeAlias = Callable[[], None]
 """Launches a recorded graph once."""
+
+Groups: TypeAlias = tuple[tuple[int, ...], ...]
+"""Launches that became one, group by group, each in order."""
 
 Action: TypeAlias = tuple[str, Callable[[], None]]
 """Work to record, and the name of the node it belongs to (for errors)."""
@@ -132,13 +136,16 @@ class Device(Protocol):
     def kernel(self, node: Node, spec: OpSpec) -> Kernel:
         """What runs ``node`` here; raises UnsupportedOperatorError when nothing does."""
 
-    def fuse(self, launches: Sequence[BoundLaunch], roots: Mapping[int, int], facts: FusionFacts) -> None:
+    def fuse(self, launches: Sequence[BoundLaunch], roots: Mapping[int, int], facts: FusionFacts) -> Groups:
         """May give launches that belong together other kernels: one does the work of all, the rest nothing.
 
         Args:
             launches: of one bound program, in order.
             roots: value → the value whose bytes it is.
             facts: which values are weights, which are seen outside.
+
+        Returns:
+            Positions of the launches that became one, group by group; empty where each stays its own.
         """
 
     def capture_refusal(self, node: Node, spec: OpSpec) -> str:
@@ -170,6 +177,9 @@ class Device(Protocol):
             length: int64 [batch], written; what a draw depends on beside the seed and the row.
             sampling: how, as :func:`vramscope.devices.sampling.choose` says.
         """
+
+    def stopwatch(self) -> Stopwatch:
+        """Times what is issued between its marks."""
 
     def running(self) -> AbstractContextManager[None]:
         """Held around a run: error state and stream of this device."""

@@ -14,6 +14,7 @@ from vramscope.devices.base import (
     FeedWrite,
     FusionFacts,
     GraphFacts,
+    Groups,
     NoRoomError,
     Replay,
 )
@@ -22,6 +23,7 @@ from vramscope.devices.buffers import DeviceBuffers
 from vramscope.devices.latch import ErrorLatch
 from vramscope.devices.pages import HostMemory
 from vramscope.devices.sampling import GREEDY, choose
+from vramscope.devices.stopwatch import HostStopwatch
 from vramscope.errors import CancelledError, RecordingError, VramscopeError
 from vramscope.ops.reference import run_reference
 
@@ -113,8 +115,14 @@ class HostDevice:
         del node
         return spec.kernel or run_reference
 
-    def fuse(self, launches: Sequence[BoundLaunch], roots: Mapping[int, int], facts: FusionFacts) -> None:
+    def fuse(self, launches: Sequence[BoundLaunch], roots: Mapping[int, int], facts: FusionFacts) -> Groups:
         """Host kernels stay one a node."""
+        del launches, roots, facts
+        return ()
+
+    def stopwatch(self) -> HostStopwatch:
+        """The host's clock."""
+        return HostStopwatch()
 
     def capture_refusal(self, node: Node, spec: OpSpec) -> str:
         """The reference evaluator allocates as it likes, so only own kernels are recorded."""

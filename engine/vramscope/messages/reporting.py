@@ -7,6 +7,7 @@ import msgspec
 from vramscope.messages.live import SnapshotInfo
 from vramscope.messages.model import ModelInfo
 from vramscope.messages.planning import BytesFigure, ComponentInfo, PlanInfo, ScenarioInfo
+from vramscope.messages.running import ProfileInfo
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,6 +20,10 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     total: BytesFigure
     """As planned."""
     snapshot: SnapshotInfo
+    profile: ProfileInfo | None = None
+    """What each node of the decode step took, where it was profiled."""
+    groups: list[list[int]] = []
+    """Steps of the program that the device made one launch."""
 
 
 class ReportParams(msgspec.Struct, frozen=True, kw_only=True):

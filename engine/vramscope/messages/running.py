@@ -55,6 +55,22 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Why generation ended: empty, ``end of sequence`` or ``context full``."""
 
 
+class ProfileInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What each node took on the device, in the mean over ``steps`` eager steps.
+
+    A node that another one's launch does too has no time of its own and is left out.
+    """
+
+    steps: int
+    step_microseconds: float
+    """From before the first node to behind the last."""
+    nodes: list[int]
+    """Steps of the program."""
+    microseconds: list[float]
+    """Of each of them."""
+    run: RunInfo
+
+
 class DeclineInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One node (or the graph) that was not captured, and why."""
 

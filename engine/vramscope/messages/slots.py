@@ -80,3 +80,5 @@ class SlotsInfo(msgspec.Struct, frozen=True, kw_only=True):
     graphs: list[GraphSlotInfo] = []
     preconditions: list[PreconditionInfo] = []
     memory: list[SlotChangeInfo] = []
+    groups: list[list[int]] = []
+    """Steps of the program that the device made one launch; none where each node launches for itself."""

@@ -60,6 +60,8 @@ class BoundProgram:
     """Of the scratch of each step that needs some, by step index."""
     spaces: dict[int, Array] = field(default_factory=dict)
     """Bytes reserved for graph outputs of which only a ceiling is known, by value id."""
+    groups: tuple[tuple[int, ...], ...] = ()
+    """Step indices of nodes that the device made one launch, which runs at the last of them."""
 
 
 Bound = Mapping[int, Tensor]
@@ -96,7 +98,8 @@ def bind_program(
     facts = FusionFacts(frozenset(memory.weights), frozenset(index.program.outputs))
     if memory.pager is not None:
         memory.pager.attach(program.launches)
-    memory.device.fuse(cast("Sequence[BoundLaunch]", program.launches), index.root_of, facts)
+    groups = memory.device.fuse(cast("Sequence[BoundLaunch]", program.launches), index.root_of, facts)
+    program.groups = tuple(tuple(program.launches[at].step.index for at in group) for group in groups)
     return program
 
 

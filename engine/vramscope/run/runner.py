@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from vramscope.devices.base import Device
     from vramscope.devices.governor_types import MemoryGovernor
+    from vramscope.devices.stopwatch import Stopwatch
     from vramscope.ops.call import Tensor
     from vramscope.ops.spec import Lifetime
     from vramscope.plan.arena import ArenaPlan
@@ -210,6 +211,7 @@ class Runner:
         cancel: CancelCheck,
         work: StepWork | None = None,
         dispatched: Callable[[Launch], None] | None = None,
+        watch: Stopwatch | None = None,
     ) -> None:
         """Runs every launch eagerly, and the work around it.
 
@@ -218,6 +220,7 @@ class Runner:
             cancel: checked between nodes.
             work: what surrounds the program.
             dispatched: told of every launch once it has run.
+            watch: marked before the first launch and behind each.
 
         Raises:
             CancelledError: between two nodes; the run's outputs are incomplete, the session stays usable.
@@ -226,9 +229,13 @@ class Runner:
             with self.device.running():
                 for _, action in work.before if work else ():
                     action()
+                if watch is not None:
+                    watch.mark()
                 for launch in program.launches:
                     cancel()
                     run_launch(program, launch, self.memory)
+                    if watch is not None:
+                        watch.mark(launch.step.index)
                     if dispatched is not None:
                         dispatched(launch)
                 for _, action in work.after if work else ():

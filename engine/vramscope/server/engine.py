@@ -277,30 +277,31 @@ class Engine:
         governor.set_limit(Tier.DEVICE, resolve_limit(stated, Tier.DEVICE, capacity_of(name)))
         return target, governor
 
-    def _running(self) -> Generation:
+    def running(self) -> Generation:
+        """The generation; raises InputError before there is one."""
         if self._generation is None:
             raise InputError("this request", "no generation has begun", "Prefill a prompt first")
         return self._generation
 
     def step(self, params: CountParams, listener: Listener) -> RunInfo:
         """Eager steps."""
-        return self._running().step(_positive(params.count), listener)
+        return self.running().step(positive(params.count), listener)
 
     def capture(self, _params: Empty, listener: Listener) -> CaptureInfo:
         """Captures the decode step."""
-        return self._running().capture(listener)
+        return self.running().capture(listener)
 
     def replay(self, params: CountParams, listener: Listener) -> RunInfo:
         """Replays the captured step."""
-        return self._running().replay(_positive(params.count), listener)
+        return self.running().replay(positive(params.count), listener)
 
     def verify(self, params: CountParams, listener: Listener) -> VerifyInfo:
         """Compares replay with eager."""
-        return self._running().verify(_positive(params.count), listener)
+        return self.running().verify(positive(params.count), listener)
 
     def reset(self, _params: Empty, listener: Listener) -> RunInfo:
         """Back to before the prompt."""
-        return self._running().reset(listener)
+        return self.running().reset(listener)
 
     def slots(self, _params: Empty, _listener: Listener) -> SlotsInfo:
         """Graph slots and memory slots in full; empty before there is a generation."""
@@ -391,7 +392,8 @@ class Engine:
             self._generation = None
 
 
-def _positive(count: int) -> int:
+def positive(count: int) -> int:
+    """The count; raises InputError below 1."""
     if count < 1:
         raise InputError("the count", f"{count} is not at least 1")
     return count

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vramscope.decode.decoder import Decoder
+from vramscope.decode.profiling import Profiler
 from vramscope.decode.types import DecodeState
 from vramscope.devices.sampling import Sampling
 from vramscope.errors import InputError, NeverCapturedError
 from vramscope.messages.live import SnapshotInfo, TokenInfo
 from vramscope.server.listener import Listener
 from vramscope.server.live import capture_info, run_info, snapshot_info, verify_info
+from vramscope.server.profiling import joined, profile_info
 from vramscope.server.slots import slots_info
 
 if TYPE_CHECKING:
@@ -21,7 +23,14 @@ if TYPE_CHECKING:
     from vramscope.devices.base import Device
     from vramscope.devices.governor_types import MemoryGovernor
     from vramscope.graph.model import Model
-    from vramscope.messages.running import CaptureInfo, PrefillParams, RunInfo, SamplingInfo, VerifyInfo
+    from vramscope.messages.running import (
+        CaptureInfo,
+        PrefillParams,
+        ProfileInfo,
+        RunInfo,
+        SamplingInfo,
+        VerifyInfo,
+    )
     from vramscope.messages.slots import SlotsInfo
     from vramscope.plan.planner import Planner
     from vramscope.plan.types import Plan
@@ -102,6 +111,8 @@ class Generation:
         self._stream: TextStream | None = None
         self._finished = ""
         self._produced = 0
+        self.profiled: ProfileInfo | None = None
+        """The newest profile."""
 
     def _tell(self, event: Event) -> None:
         self._listener.event(event)
@@ -162,7 +173,7 @@ class Generation:
                 "capture", f"generation ended: {self._finished}", "Prefill a prompt and capture then"
             )
         said = []
-        if self._decoder.state is DecodeState.WARM_UP:
+        if self._cold:
             said.append(self._said(self._decoder.step(listener.cancel)))
         report, result = self._decoder.capture(listener.cancel)
         said.append(self._said(result))
@@ -181,6 +192,18 @@ class Generation:
     def _piece(self, token: int) -> str:
         """One token's text by itself; empty without a tokenizer."""
         return self._tokenizer.decode([token]) if self._tokenizer else ""
+
+    def profile(self, count: int, listener: Listener) -> ProfileInfo:
+        """Up to ``count`` eager steps, each node timed; a cold session takes an ordinary one before."""
+        before = self._several(self._decoder.step, 1, listener) if self._cold else None
+        profiler = Profiler(self._decoder)
+        run = self._several(profiler.step, count, listener)
+        self.profiled = profile_info(profiler.profile(), run if before is None else joined(before, run))
+        return self.profiled
+
+    @property
+    def _cold(self) -> bool:
+        return self._decoder.state is DecodeState.WARM_UP
 
     def reset(self, listener: Listener) -> RunInfo:
         """Back to before the prompt; memory and weights stay."""

@@ -96,6 +96,8 @@ def run_record(generation: Generation, device: str) -> RunRecord:
         components=[component_info(item) for item in plan.components],
         total=bytes_figure(plan.total),
         snapshot=generation.snapshot(),
+        profile=generation.profiled,
+        groups=generation.slots().groups,
     )
 
 

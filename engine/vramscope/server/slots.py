@@ -39,6 +39,7 @@ def slots_info(view: SlotsView) -> SlotsInfo:
         graphs=[_graph(item) for item in view.graphs],
         preconditions=[_precondition(item) for item in view.preconditions],
         memory=[*(_change(item) for item in view.memory), *reused],
+        groups=[list(group) for group in view.groups],
     )
 
 

@@ -18,7 +18,7 @@ from vramscope.messages.live import EMPTY_SNAPSHOT, Progress, SnapshotInfo
 from vramscope.messages.planning import PlanInfo
 from vramscope.messages.reporting import CompareInfo, ReportInfo
 from vramscope.protocol import METHODS, Answer, Failure, raw
-from vramscope.server import reporting
+from vramscope.server import profiling, reporting
 from vramscope.server.engine import Engine
 from vramscope.server.failures import error_info
 from vramscope.server.listener import Listener
@@ -48,6 +48,7 @@ HANDLERS: Mapping[str, Callable[[Engine, Any, Listener], msgspec.Struct]] = Mapp
         "capture": Engine.capture,
         "replay": Engine.replay,
         "verify": Engine.verify,
+        "profile": profiling.profile,
         "reset": Engine.reset,
         "slots": Engine.slots,
         "run_model": Engine.run_model,

@@ -19,6 +19,7 @@ from vramscope.devices.cuda.platform import Platform, open_platform
 from vramscope.devices.cuda.prepared import Prepared, no_kernel, nothing
 from vramscope.devices.cuda.recording import RecordedGraph, Recorder
 from vramscope.devices.cuda.stepping import advance_launch, choose_launch
+from vramscope.devices.cuda.stopwatch import EventStopwatch
 from vramscope.devices.cuda.table import BUILDERS
 from vramscope.devices.cuda.work import NoKernelError, Work
 from vramscope.devices.sampling import GREEDY
@@ -33,7 +34,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from vramscope.devices.base import Action, BoundLaunch, FeedWrite, FusionFacts, GraphFacts, Replay
+    from vramscope.devices.base import (
+        Action,
+        BoundLaunch,
+        FeedWrite,
+        FusionFacts,
+        GraphFacts,
+        Groups,
+        Replay,
+    )
     from vramscope.devices.cuda.launch import Launch
     from vramscope.devices.cuda.platform import Issue
     from vramscope.devices.cuda.work import Builder
@@ -73,8 +82,6 @@ class CudaDevice:
         self._refusals: dict[int, str] = {}
         self._recorder = Recorder(self._platform, self.buffers.ledger)
         self.fusing = True
-        self.groups: tuple[tuple[str, ...], ...] = ()
-        """Names of the nodes that became one launch, of the program bound last."""
 
     @property
     def clusters(self) -> bool:
@@ -168,23 +175,24 @@ class CudaDevice:
 
         return run
 
-    def fuse(self, launches: Sequence[BoundLaunch], roots: Mapping[int, int], facts: FusionFacts) -> None:
+    def fuse(self, launches: Sequence[BoundLaunch], roots: Mapping[int, int], facts: FusionFacts) -> Groups:
         """Norms, products of few rows, biases, residuals and gated activations become one launch each."""
         if not self.fusing:
-            return
+            return ()
         program = Program(launches, roots, facts)
         for position in unread_positions(program, self._builds):
             launches[position].kernel = nothing
         plan = find_groups(program)
-        self.groups = tuple(
-            tuple(launches[position].step.node.name for position in sorted(group.members))
-            for group in plan.groups
-        )
         for group in plan.groups:
             issue = self._bind(fused_launch(group.fused, clusters=self.clusters))
             for position in group.members:
                 launches[position].kernel = nothing
             launches[group.at].kernel = self._fused(issue, launches[group.at], plan.sums.get(group.at))
+        return tuple(tuple(sorted(group.members)) for group in plan.groups if len(group.members) > 1)
+
+    def stopwatch(self) -> EventStopwatch:
+        """Events on the stream."""
+        return EventStopwatch(self._runtime, self._stream)
 
     def _builds(self, call: Call) -> bool:
         """Whether a call's kernels can be made; what they are is thrown away."""

@@ -188,8 +188,8 @@ def bind_symbols(
         value = model.program.values[identity]
         for axis, (dim, extent) in enumerate(zip(value.shape or (), shape, strict=True)):
             if isinstance(dim, int):
-                if dim != extent:
-                    _check_static(value, axis, dim, extent)
+                if extent not in (dim, -1):
+                    raise _static_error(value, axis, dim, extent)
             elif isinstance(dim, Symbol) and extent >= 0 and symbols.get(dim.name) != extent:
                 _bind_symbol(dim.name, extent, f"input {value.name}, axis {axis}", symbols, sources)
     for name, extent in scenario.extents.items():
@@ -235,10 +235,9 @@ def _bind_symbol(
     sources.setdefault(name, source)
 
 
-def _check_static(value: Value, axis: int, dim: int, extent: int) -> None:
-    if extent >= 0 and dim != extent:
-        raise ScenarioError(
-            f"axis {axis} of input {value.name}",
-            f"the graph fixes it to {dim} and the scenario needs {extent}",
-            f"Plan with {dim} there, or export the model with a symbolic axis",
-        )
+def _static_error(value: Value, axis: int, dim: int, extent: int) -> ScenarioError:
+    return ScenarioError(
+        f"axis {axis} of input {value.name}",
+        f"the graph fixes it to {dim} and the scenario needs {extent}",
+        f"Plan with {dim} there, or export the model with a symbolic axis",
+    )

@@ -37,12 +37,6 @@ if TYPE_CHECKING:
     from vramscope.plan.index import PlanningIndex
     from vramscope.plan.sizes import Resolver
 
-EMPTY = WorkspacePlan(
-    MappingProxyType(dict.fromkeys(Lifetime, 0)),
-    MappingProxyType(dict.fromkeys(Lifetime, 1)),
-    MappingProxyType(dict.fromkeys(Lifetime, "")),
-)
-
 
 def estimator_of(spec: OpSpec, runtime: str) -> Workspace | None:
     """Who says how much scratch the operator needs in ``runtime``."""

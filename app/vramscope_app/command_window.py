@@ -167,6 +167,10 @@ class CommandWindow(ExportCommands):
         """Compares N replays with eager steps."""
         self.controller.run("verify", self.run_panel.count.value())
 
+    def profile(self) -> None:
+        """N eager steps whose nodes are timed."""
+        self.controller.run("profile", self.run_panel.count.value())
+
     def reset(self) -> None:
         """Back to before the prompt."""
         self.controller.run("reset")

@@ -128,6 +128,8 @@ COMMANDS = (
             "Replay the captured step N times", toolbar=True),
     Command("verify", "&Verify ×N", "&Run", "verify", "verify", ("F7",), _replayable,
             "Compare N replayed steps with eager ones", toolbar=True),
+    Command("profile", "Pro&file ×N", "&Run", "profile", "profile", ("F6",), _steppable,
+            "Compute N tokens eagerly and time every node"),
     Command("reset", "Rese&t", "&Run", "reset", "reset", ("Ctrl+R",), _reset,
             "Back to before the prompt; weights stay loaded", toolbar=True),
     Command("run_model", "Run &once", "&Run", "run_model", "step", ("Ctrl+Shift+Return",), _plain,

@@ -24,7 +24,7 @@ from vramscope_app.rows.devices import device_of
 from vramscope_app.rows.headroom import other_batches
 from vramscope_app.rows.history import History, record, redo, undo
 from vramscope_app.rows.nodes import NodeTable, join_chunks
-from vramscope_app.rows.report import is_report, read_only
+from vramscope_app.rows.report import is_report, read_only, run_of
 from vramscope_app.rows.scenario import declared, wished
 from vramscope_app.state import EMPTY_RUN, NO_SLOTS, AppState, Busy, Engine
 
@@ -38,9 +38,20 @@ if TYPE_CHECKING:
     from vramscope.messages.running import SamplingInfo
 
 KEPT_FAILURES = 20
+FIELDS = {
+    "headroom": "headroom",
+    "node": "node",
+    "neighbours": "neighbours",
+    "step": "run",
+    "replay": "run",
+    "slots": "slots",
+    "run_model": "outputs",
+    "snapshot": "live",
+}
+"""Requests whose result is a field of the state, as it is."""
 TABLES = {"nodes": "nodes", "arena": "arenas"}
 """Kinds of tables and the fields of the state that hold them, by phase."""
-RUNNING = frozenset({"prefill", "step", "capture", "replay", "verify", "reset"})
+RUNNING = frozenset({"prefill", "step", "capture", "replay", "verify", "profile", "reset"})
 """Requests after which the slots are asked for."""
 RESTARTING = frozenset({"prefill", "run_model", "reset"})
 """Requests that start a new run."""
@@ -170,18 +181,9 @@ class Controller(QObject):
         if state.ready and state.plan is not None and not state.working and not state.report:
             self.client.call("neighbours", NeighboursParams(phase=phase, step=step, hops=hops))
 
-    def _take_neighbours(self, reply: Reply) -> dict[str, Any]:
-        return {"neighbours": reply.result}
-
-    def _take_node(self, reply: Reply) -> dict[str, Any]:
-        return {"node": reply.result}
-
     def choose_point(self, context: int, batch: int) -> None:
         """Plans another context and batch."""
         self.edit(msgspec.structs.replace(self.state.scenario, context=context, batch=batch))
-
-    def _take_headroom(self, reply: Reply) -> dict[str, Any]:
-        return {"headroom": reply.result}
 
     def _stop_quiet(self) -> None:
         """Whatever is computed for a chart makes room for what the user waits for."""
@@ -267,7 +269,7 @@ class Controller(QObject):
 
     def _on_answer(self, reply: Reply) -> None:
         take = getattr(self, f"_take_{reply.call.method}", None)
-        changes = take(reply) if take is not None else {}
+        changes = take(reply) if take is not None else _taken(reply)
         if reply.call.method not in IMMEDIATE | QUIET:
             changes["notice"] = None
         self._set(busy=self._busy_now(), **changes)
@@ -298,7 +300,7 @@ class Controller(QObject):
             "scenario": shown.plan.scenario,
             "history": History(),
             "plan": read_only(shown.plan),
-            "live": EMPTY_SNAPSHOT if shown.run is None else shown.run.snapshot,
+            **run_of(shown),
         }
 
     def _fresh(self, source: msgspec.Struct | None) -> dict[str, Any]:
@@ -318,6 +320,7 @@ class Controller(QObject):
             "run": EMPTY_RUN,
             "capture": None,
             "verify": None,
+            "profile": None,
             "slots": NO_SLOTS,
             "outputs": None,
             "live": EMPTY_SNAPSHOT,
@@ -346,13 +349,7 @@ class Controller(QObject):
                 self._set(**{TABLES[kind]: dict(found)})
 
     def _take_prefill(self, reply: Reply) -> dict[str, Any]:
-        return {"run": reply.result, "capture": None, "verify": None}
-
-    def _take_step(self, reply: Reply) -> dict[str, Any]:
-        return {"run": reply.result}
-
-    def _take_replay(self, reply: Reply) -> dict[str, Any]:
-        return {"run": reply.result}
+        return {"run": reply.result, "capture": None, "verify": None, "profile": None}
 
     def _take_reset(self, reply: Reply) -> dict[str, Any]:
         return {"run": reply.result, "verify": None}
@@ -363,14 +360,8 @@ class Controller(QObject):
     def _take_verify(self, reply: Reply) -> dict[str, Any]:
         return {"verify": reply.result, "run": reply.result.run}
 
-    def _take_slots(self, reply: Reply) -> dict[str, Any]:
-        return {"slots": reply.result}
-
-    def _take_run_model(self, reply: Reply) -> dict[str, Any]:
-        return {"outputs": reply.result}
-
-    def _take_snapshot(self, reply: Reply) -> dict[str, Any]:
-        return {"live": reply.result}
+    def _take_profile(self, reply: Reply) -> dict[str, Any]:
+        return {"profile": reply.result, "run": reply.result.run}
 
     def _on_failure(self, refusal: Refusal) -> None:
         call = refusal.call
@@ -390,6 +381,12 @@ class Controller(QObject):
     def _on_death(self, death: Death) -> None:
         self._replanner.forget()
         self._set(engine=Engine.DEAD, death=death, busy=None, notice=None)
+
+
+def _taken(reply: Reply) -> dict[str, Any]:
+    """The field that a result becomes; none for a result that nobody keeps."""
+    name = FIELDS.get(reply.call.method)
+    return {} if name is None else {name: reply.result}
 
 
 def _without(failures: tuple[Refusal, ...], method: str) -> tuple[Refusal, ...]:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from vramscope.errors import InputError
 from vramscope.programs import command_of
+from vramscope_app.translation import marked, tr
 
 PROGRAM = "vramscope"
 SSH = ("ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=15", "--")
 """No terminal and no question: whoever must type a password would wait for a prompt that nobody shows."""
-REMEDY = "Write HOST, USER@HOST, or HOST:/path/to/vramscope; ports and keys belong into ~/.ssh/config"
+REMEDY = marked("Write HOST, USER@HOST, or HOST:/path/to/vramscope; ports and keys belong into ~/.ssh/config")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,8 @@ class Place:
         if not text.strip():
             return cls()
         if not destination or destination.startswith("-") or len(destination.split()) != 1:
-            raise InputError(f"the machine {text!r}", "it names no host for ssh", REMEDY)
+            what = tr("the machine {text!r}", text=text)
+            raise InputError(what, tr("it names no host for ssh"), tr(REMEDY))
         return cls(destination, program.strip() or PROGRAM)
 
     @property

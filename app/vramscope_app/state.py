@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vramscope.messages.neighbours import NeighboursInfo
     from vramscope.messages.node import NodeInfo
     from vramscope.messages.planning import PlanInfo
-    from vramscope.messages.running import CaptureInfo, RunModelInfo, VerifyInfo
+    from vramscope.messages.running import CaptureInfo, ProfileInfo, RunModelInfo, VerifyInfo
     from vramscope_app.client import Call, Death, Refusal
     from vramscope_app.rows.nodes import NodeTable
 
@@ -49,6 +49,7 @@ TITLES = {
     "capture": marked("capture"),
     "replay": marked("replay"),
     "verify": marked("verify"),
+    "profile": marked("profile"),
     "reset": marked("reset"),
     "run_model": marked("running the model"),
     "export": marked("writing the report"),
@@ -115,6 +116,8 @@ class AppState:
     run: RunInfo = EMPTY_RUN
     capture: CaptureInfo | None = None
     verify: VerifyInfo | None = None
+    profile: ProfileInfo | None = None
+    """What nodes took in the newest profiled steps."""
     slots: SlotsInfo = NO_SLOTS
     """Graph slots and memory slots as they were after the last request that ran the model."""
     outputs: RunModelInfo | None = None

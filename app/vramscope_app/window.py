@@ -34,7 +34,7 @@ from vramscope_app.panels.run import RunPanel
 from vramscope_app.panels.scenario import ScenarioBar
 from vramscope_app.panels.table import TablePanel
 from vramscope_app.rows.devices import device_choices
-from vramscope_app.rows.nodes import with_paths
+from vramscope_app.rows.measured import measured_columns, measured_nodes, node_parts
 from vramscope_app.rows.scenario import apply_change
 from vramscope_app.rows.status import engine_text, model_text, window_title
 from vramscope_app.rows.tables import (
@@ -168,6 +168,7 @@ class MainWindow(CommandWindow):
         self.axes.edited.connect(control.declare)
         self.palette_box.chosen.connect(self.run_command)
         self.nodes.chosen.connect(self._inspect)
+        self.nodes.set_profiler(self.actions_by_id["profile"])
         self.nodes.columns.show_columns(self._settings.columns or FIRST_COLUMNS)
         self.nodes.columns.changed.connect(self._settings.keep_columns)
         self.docks["headroom"].visibilityChanged.connect(self.headroom.set_seen)
@@ -219,8 +220,10 @@ class MainWindow(CommandWindow):
         if new.plan is not old.plan or new.model is not old.model:
             self._model_label.setText(model_text(new.model, new.plan))
         self._show_charts(old, new)
-        if new.nodes is not old.nodes or new.capture is not old.capture:
+        if node_parts(new) != node_parts(old):
             self._show_nodes(new)
+        if new.profile is not None and new.profile is not old.profile:
+            self.nodes.columns.reveal(measured_columns(new))
         if (new.plan, new.model, new.failures) != (old.plan, old.model, old.failures):
             self._show_problems(new)
         self._show_capture(old, new)
@@ -282,12 +285,9 @@ class MainWindow(CommandWindow):
             fill_recent(self.recent_menu, self._settings.recent)
 
     def _show_nodes(self, state: AppState) -> None:
-        self.nodes.set_tables(
-            {
-                phase: with_paths(table, state.capture) if phase == "decode" else table
-                for phase, table in state.nodes.items()
-            }
-        )
+        decode = state.nodes.get("decode")
+        known = {} if decode is None else {"decode": measured_nodes(decode, state)}
+        self.nodes.set_tables({**state.nodes, **known})
 
     def _show_problems(self, state: AppState) -> None:
         failures = [(item.call.method, item.error) for item in state.failures]
@@ -375,19 +375,12 @@ class MainWindow(CommandWindow):
         self.sample_button.setIcon(look.icons.get("sample"))
         for action in self.actions_by_id.values():
             action.set_look(look)
-        for part in (self.overview, self.nodes, self.run_panel, self.live, self.headroom, self.arena):
-            part.set_look(look)
-        for panel in (
-            self.axes,
-            self.problems,
-            self.counters,
-            self.capture_panel,
-            self.events,
-            self.inspector,
-            self.compare,
-            self.graph,
+        for part in (
+            *(self.overview, self.nodes, self.run_panel, self.live, self.axes, self.headroom, self.arena),
+            *(self.inspector, self.compare, self.graph, self.problems, self.capture_panel),
+            *(self.counters, self.events),
         ):
-            panel.set_look(look)
+            part.set_look(look)
 
     # Qt
 

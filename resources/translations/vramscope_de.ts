@@ -47,7 +47,7 @@
         </message>
         <message>
             <source> on {machine}</source>
-            <translation type="unfinished" />
+            <translation> auf {machine}</translation>
         </message>
         <message>
             <source> · largest replacement {grown}</source>
@@ -300,7 +300,8 @@
         <message>
             <source>A machine that ssh reaches without a password, and on which VRAMScope is installed:
 HOST, USER@HOST, or HOST:/path/to/vramscope. Empty is this machine.</source>
-            <translation type="unfinished" />
+            <translation>Eine Maschine, die ssh ohne Passwort erreicht und auf der VRAMScope installiert ist:
+HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translation>
         </message>
         <message>
             <source>A prefix of the output is written</source>
@@ -637,6 +638,10 @@ HOST, USER@HOST, or HOST:/path/to/vramscope. Empty is this machine.</source>
             <translation>N Token eager rechnen</translation>
         </message>
         <message>
+            <source>Compute N tokens eagerly and time every node</source>
+            <translation>N Token eager rechnen und jeden Knoten messen</translation>
+        </message>
+        <message>
             <source>Compute one token eagerly</source>
             <translation>Ein Token eager rechnen</translation>
         </message>
@@ -778,11 +783,11 @@ HOST, USER@HOST, or HOST:/path/to/vramscope. Empty is this machine.</source>
         </message>
         <message>
             <source>Engine on another &amp;machine…</source>
-            <translation type="unfinished" />
+            <translation>Engine auf an&amp;derer Maschine …</translation>
         </message>
         <message>
             <source>Engine on another machine</source>
-            <translation type="unfinished" />
+            <translation>Engine auf anderer Maschine</translation>
         </message>
         <message>
             <source>Events</source>
@@ -1029,6 +1034,10 @@ HOST, USER@HOST, or HOST:/path/to/vramscope. Empty is this machine.</source>
             <translation>Letzte Ursache</translation>
         </message>
         <message>
+            <source>Launch</source>
+            <translation>Start</translation>
+        </message>
+        <message>
             <source>Launches of one replay: the captured segments</source>
             <translation>Starts eines Replays: die aufgezeichneten Abschnitte</translation>
         </message>
@@ -1083,6 +1092,10 @@ HOST, USER@HOST, or HOST:/path/to/vramscope. Empty is this machine.</source>
         <message>
             <source>Maximum</source>
             <translation>Maximum</translation>
+        </message>
+        <message>
+            <source>Mean time of a node's launch over the profiled steps; of a scope all together</source>
+            <translation>Mittlere Zeit des Starts eines Knotens über die gemessenen Schritte; bei einem Bereich alle zusammen</translation>
         </message>
         <message>
             <source>Memory map</source>
@@ -1173,12 +1186,20 @@ HOST, USER@HOST, or HOST:/path/to/vramscope. Empty is this machine.</source>
             <translation>Jetzt</translation>
         </message>
         <message>
+            <source>Number and size of the launch that several nodes became; — for one by itself</source>
+            <translation>Nummer und Größe des Starts, zu dem mehrere Knoten wurden; — für einen allein</translation>
+        </message>
+        <message>
             <source>Number of steps</source>
             <translation>Anzahl der Schritte</translation>
         </message>
         <message>
             <source>Of an axis that grows with the text: the tokens there are now</source>
             <translation>Bei einer Achse, die mit dem Text wächst: die Token, die jetzt da sind</translation>
+        </message>
+        <message>
+            <source>One launch does these nodes:</source>
+            <translation>Ein Start führt diese Knoten aus:</translation>
         </message>
         <message>
             <source>Open &amp;recent</source>
@@ -1266,7 +1287,7 @@ HOST, USER@HOST, or HOST:/path/to/vramscope. Empty is this machine.</source>
         </message>
         <message>
             <source>Path on {machine}:</source>
-            <translation type="unfinished" />
+            <translation>Pfad auf {machine}:</translation>
         </message>
         <message>
             <source>Pause</source>
@@ -1321,12 +1342,16 @@ HOST, USER@HOST, or HOST:/path/to/vramscope. Empty is this machine.</source>
             <translation>Prefill rechnet den ganzen Prompt auf einmal, Decode ein Token</translation>
         </message>
         <message>
-            <source>Prefill in chunks of 256 tokens (shorter prompt per pass)</source>
-            <translation>Prefill in Stücken von 256 Token (kürzerer Prompt je Durchgang)</translation>
+            <source>Prefill in passes of at most 256 tokens</source>
+            <translation>Prefill in Durchgängen von höchstens 256 Token</translation>
         </message>
         <message>
             <source>Primary: decode one token; Verify: check a draft of several</source>
             <translation>Primary: ein Token decodieren; Verify: einen Entwurf von mehreren prüfen</translation>
+        </message>
+        <message>
+            <source>Pro&amp;file ×N</source>
+            <translation>Pro&amp;fil ×N</translation>
         </message>
         <message>
             <source>Problem</source>
@@ -1426,7 +1451,7 @@ HOST, USER@HOST, or HOST:/path/to/vramscope. Empty is this machine.</source>
         </message>
         <message>
             <source>Run the engine where the GPU is, through ssh</source>
-            <translation type="unfinished" />
+            <translation>Die Engine dort laufen lassen, wo die GPU ist, über ssh</translation>
         </message>
         <message>
             <source>Samples</source>
@@ -1928,10 +1953,10 @@ zu belegen; ein aufgezeichneter Graph geht verloren, wenn der Cache umzieht</tra
         </message>
         <message>
             <source>Words stand anywhere. op:MatMul  scope:layers.3  path:seam  kernel:reference  known:bound  out:4096
-bytes&gt;1M  weights&gt;=2GiB  output=unknown  step&lt;100   a leading − turns a term around: -name:norm
+bytes&gt;1M  weights&gt;=2GiB  output=unknown  us&gt;100  launch:3   a leading − turns a term: -name:norm
 * stands for any letters, op:=Add for the whole word, "two words" for a space</source>
             <translation>Wörter stehen irgendwo. op:MatMul  scope:layers.3  path:seam  kernel:reference  known:bound  out:4096
-bytes&gt;1M  weights&gt;=2GiB  output=unknown  step&lt;100   ein − davor kehrt um: -name:norm
+bytes&gt;1M  weights&gt;=2GiB  output=unknown  us&gt;100  launch:3   ein − davor kehrt um: -name:norm
 * steht für beliebige Zeichen, op:=Add für das ganze Wort, "zwei Wörter" für ein Leerzeichen</translation>
         </message>
         <message>
@@ -1941,6 +1966,10 @@ bytes&gt;1M  weights&gt;=2GiB  output=unknown  step&lt;100   ein − davor kehrt
         <message>
             <source>Wrap the prompt in the model's chat template</source>
             <translation>Den Prompt in die Chat-Vorlage des Modells fassen</translation>
+        </message>
+        <message>
+            <source>Write HOST, USER@HOST, or HOST:/path/to/vramscope; ports and keys belong into ~/.ssh/config</source>
+            <translation type="unfinished">HOST, USER@HOST oder HOST:/pfad/zu/vramscope schreiben; Ports und Schlüssel gehören in </translation>
         </message>
         <message>
             <source>Write the plan as HTML, CSV, Markdown or JSON, or for Netron and Model Explorer</source>
@@ -2104,15 +2133,15 @@ bytes&gt;1M  weights&gt;=2GiB  output=unknown  step&lt;100   ein − davor kehrt
         </message>
         <message>
             <source>engine {engine_version}{where} · {devices} · process {process}</source>
-            <translation type="unfinished" />
+            <translation>Engine {engine_version}{where} · {devices} · Prozess {process}</translation>
         </message>
         <message>
             <source>engine{where} starting…</source>
-            <translation type="unfinished" />
+            <translation>Engine{where} startet …</translation>
         </message>
         <message>
             <source>engine{where} stopped</source>
-            <translation type="unfinished" />
+            <translation>Engine{where} beendet</translation>
         </message>
         <message>
             <source>equal</source>
@@ -2229,6 +2258,10 @@ bytes&gt;1M  weights&gt;=2GiB  output=unknown  step&lt;100   ein − davor kehrt
         <message>
             <source>it could not be started: {problem}</source>
             <translation>sie ließ sich nicht starten: {problem}</translation>
+        </message>
+        <message>
+            <source>it names no host for ssh</source>
+            <translation>sie nennt keinen Rechner für ssh</translation>
         </message>
         <message>
             <source>it sent what the window cannot read: {error}</source>
@@ -2443,6 +2476,10 @@ bytes&gt;1M  weights&gt;=2GiB  output=unknown  step&lt;100   ein − davor kehrt
             <translation>mit einem neuen Prefill geht es weiter</translation>
         </message>
         <message>
+            <source>profile</source>
+            <translation>Profil</translation>
+        </message>
+        <message>
             <source>reading the report</source>
             <translation>Bericht lesen</translation>
         </message>
@@ -2585,6 +2622,10 @@ Mittel {mean!r}</translation>
         <message>
             <source>the inputs and outputs are to blame</source>
             <translation>Ursache sind die Ein- und Ausgaben</translation>
+        </message>
+        <message>
+            <source>the machine {text!r}</source>
+            <translation>die Maschine {text!r}</translation>
         </message>
         <message>
             <source>the model chose to end</source>
@@ -2921,6 +2962,10 @@ Ausgaben: {size}</translation>
             <translation>{term}: {value} ist keine Menge wie 4096, 1.5M oder 2GiB</translation>
         </message>
         <message>
+            <source>{time:,.3f} µs</source>
+            <translation>{time:,.3f} µs</translation>
+        </message>
+        <message>
             <source>{title} shows no chart to save: click into a panel that does</source>
             <translation>{title} zeigt kein Diagramm zum Speichern: dazu in ein anderes Paneel klicken</translation>
         </message>
@@ -2943,6 +2988,10 @@ Ausgaben: {size}</translation>
         <message>
             <source>{weights_bytes} weights</source>
             <translation>{weights_bytes} Gewichte</translation>
+        </message>
+        <message>
+            <source>µs</source>
+            <translation>µs</translation>
         </message>
         <message>
             <source>· {measured} measured</source>

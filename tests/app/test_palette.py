@@ -165,6 +165,7 @@ SENDS = {
     "capture": "capture",
     "replay": "replay",
     "verify": "verify",
+    "profile": "profile",
     "reset": "reset",
     "run_model": "run_model",
     "cancel": "cancel",

@@ -68,6 +68,14 @@ class ColumnMenu(QMenu):
         self._header.blockSignals(blocked)
         self._header.viewport().update()
 
+    def reveal(self, keys: Sequence[str]) -> None:
+        """Shows more columns, right behind the operator where they were not shown."""
+        shown = self.shown
+        new = [key for key in keys if key not in shown]
+        if new:
+            place = shown.index("operator") + 1 if "operator" in shown else 1
+            self.show_columns([*shown[:place], *new, *shown[place:]])
+
     def _open(self, place: QPoint) -> None:
         self.popup(self._header.mapToGlobal(place))
 

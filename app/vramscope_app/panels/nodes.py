@@ -30,11 +30,13 @@ from vramscope_app.translation import tr
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from PySide6.QtGui import QAction
+
     from vramscope_app.look import Look
 
 SEARCH_MILLISECONDS = 120
-SHARED = frozenset({"weight_bytes", "output_bytes", "workspace_bytes", "live_bytes"})
-"""Columns with a bar behind the bytes."""
+SHARED = frozenset({"weight_bytes", "output_bytes", "workspace_bytes", "live_bytes", "nanoseconds"})
+"""Columns with a bar below the number."""
 OPEN_ROWS = 400
 """A tree with fewer nodes than this is opened whole."""
 
@@ -57,7 +59,7 @@ class NodePanel(QWidget):
         self.search = QLineEdit()
         self.phase = QComboBox()
         self.grouping = QToolButton()
-        self.chooser = QToolButton()
+        self.chooser, self.profiler = QToolButton(), QToolButton()
         self._count, self._wrong = QLabel(), QLabel()
         self._search_action = self.search.addAction(
             look.icons.get("search", look.theme.muted), QLineEdit.ActionPosition.LeadingPosition
@@ -103,6 +105,7 @@ class NodePanel(QWidget):
         bar.addWidget(self.search, 1)
         bar.addWidget(self.grouping)
         bar.addWidget(self.phase)
+        bar.addWidget(self.profiler)
         bar.addWidget(self.chooser)
         bar.addWidget(self._count)
         layout = QVBoxLayout(self)
@@ -149,6 +152,13 @@ class NodePanel(QWidget):
         self.model.repainted.connect(self.view.viewport().update)
         self.model.modelAboutToBeReset.connect(self._remember)
         self.model.modelReset.connect(self._restore)
+
+    def set_profiler(self, action: QAction) -> None:
+        """The command that measures what the column of times shows."""
+        self.profiler.setDefaultAction(action)
+        self.profiler.setObjectName("node_profile")
+        self.profiler.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonIconOnly)
+        self.profiler.setAccessibleName(action.text().replace("&", ""))
 
     def set_tables(self, tables: Mapping[str, NodeTable]) -> None:
         """Shows another plan's nodes, by phase, in the phase that is chosen."""

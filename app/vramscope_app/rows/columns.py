@@ -47,9 +47,28 @@ COLUMNS = (
     NodeColumn(
         "input_shapes", "Input shapes", 40, "Shapes of the inputs; ≤ before a bounded extent", hidden=True
     ),
+    NodeColumn(
+        "nanoseconds",
+        "µs",
+        10,
+        "Mean time of a node's launch over the profiled steps; of a scope all together",
+        right=True,
+        hidden=True,
+    ),
+    NodeColumn(
+        "launch",
+        "Launch",
+        9,
+        "Number and size of the launch that several nodes became; — for one by itself",
+        hidden=True,
+    ),
     NodeColumn("domain", "Domain", 15, "The operator's domain; empty for ONNX's own", hidden=True),
 )
-BYTE_COLUMNS = frozenset(column.key for column in COLUMNS if column.right)
+NUMBER_COLUMNS = frozenset(column.key for column in COLUMNS if column.right)
+TIME = "nanoseconds"
+"""Of these numbers the one that is no bytes."""
+NONE = "—"
+"""Where nothing was measured, or nothing is shared."""
 LARGEST = frozenset({"workspace_bytes", "live_bytes"})
 """Of these a scope shows the largest, not the sum."""
 _CERTAINTIES = ("exact", "measured", "bound", "unknown")
@@ -72,14 +91,14 @@ class NodeView:
 
     def share(self, row: int, key: str) -> float:
         """A node's bytes as a part of the column's largest, 0 to 1; 0 for a scope."""
-        if row < 0 or key not in BYTE_COLUMNS or not self.peaks[key]:
+        if row < 0 or key not in NUMBER_COLUMNS or not self.peaks[key]:
             return 0.0
         return max(self.table.number(key, row), 0) / self.peaks[key]
 
     def tone(self, row: int, key: str) -> str:
         """The tone of a node's cell."""
-        text = self.table.text(key, row) if key not in BYTE_COLUMNS else ""
-        if key in BYTE_COLUMNS:
+        text = self.table.text(key, row) if key not in NUMBER_COLUMNS else ""
+        if key in NUMBER_COLUMNS:
             return "muted" if self.table.number(key, row) <= 0 else ""
         if key == "path":
             return "good" if text == "captured" else "warning" if text.startswith("eager ·") else "muted"
@@ -87,32 +106,36 @@ class NodeView:
             return "warning" if text in ("reference", "none") else "muted"
         if key == "certainty":
             return {"bound": "info", "unknown": "bad"}.get(text, "muted")
-        return "muted" if key == "output_shapes" else ""
+        return "muted" if key == "output_shapes" or not text else ""
 
 
 def view_of(table: NodeTable, *, grouped: bool, scopes: Scopes | None = None) -> NodeView:
     """A table with its scopes added up; ``scopes`` from before when they are the same."""
     groups = scopes if scopes is not None else scopes_of(table.column("scope"), grouped=grouped)
-    totals = {key: group_totals(groups, table.integers(key), largest=key in LARGEST) for key in BYTE_COLUMNS}
+    totals = {
+        key: group_totals(groups, table.integers(key), largest=key in LARGEST) for key in NUMBER_COLUMNS
+    }
     ones = np.ones(table.rows, np.int64)
     bounds = np.array([text == "bound" for text in table.column("certainty")], np.int64)
     counts = group_totals(groups, ones)
     unknown = {
-        key: group_totals(groups, (table.integers(key) == UNKNOWN).astype(np.int64)) for key in BYTE_COLUMNS
+        key: group_totals(groups, (table.integers(key) == UNKNOWN).astype(np.int64)) for key in NUMBER_COLUMNS
     }
-    peaks = {key: int(table.integers(key).max(initial=0)) for key in BYTE_COLUMNS}
+    peaks = {key: int(table.integers(key).max(initial=0)) for key in NUMBER_COLUMNS}
     return NodeView(table, groups, totals, counts, unknown, group_totals(groups, bounds), peaks)
 
 
 def node_text(view: NodeView, row: int, key: str, *, short: bool) -> str:
     """What a node's cell shows; a ``short`` name leaves out what the scope around it says already."""
-    if key in BYTE_COLUMNS:
-        return _bytes_text(view.table, row, key)
+    if key in NUMBER_COLUMNS:
+        return _number_text(view.table, row, key)
     text = view.table.text(key, row)
     if key == "certainty":
         return tr(text)
     if key == "path":
         return path_text(text)
+    if key == "launch":
+        return text or NONE
     return short_name(text, view.table.text("scope", row)) if short and key == "name" else text
 
 
@@ -130,8 +153,17 @@ def short_name(name: str, scope: str) -> str:
     return name
 
 
-def _bytes_text(table: NodeTable, row: int, key: str) -> str:
+def time_text(nanoseconds: int) -> str:
+    """Microseconds with three digits or so; a dash where none were measured."""
+    if nanoseconds < 0:
+        return NONE
+    return f"{nanoseconds / 1000:,.0f}" if nanoseconds >= 100_000 else f"{nanoseconds / 1000:.3g}"
+
+
+def _number_text(table: NodeTable, row: int, key: str) -> str:
     size = table.number(key, row)
+    if key == TIME:
+        return time_text(size)
     if size == UNKNOWN:
         return tr(UNKNOWN_WORD)
     if size == 0:
@@ -143,9 +175,13 @@ def _bytes_text(table: NodeTable, row: int, key: str) -> str:
 def node_tip(view: NodeView, row: int, key: str) -> str:
     """The tooltip of a node's cell: exact bytes, or the node in full."""
     table = view.table
-    if key in BYTE_COLUMNS:
+    if key in NUMBER_COLUMNS:
         size = table.number(key, row)
+        if key == TIME:
+            return NONE if size < 0 else tr("{time:,.3f} µs", time=size / 1000)
         return exact_bytes(None if size == UNKNOWN else size)
+    if key == "launch" and table.text(key, row):
+        return launch_tip(table, row)
     if key == "name":
         domain = table.text("domain", row)
         lines = (
@@ -158,10 +194,19 @@ def node_tip(view: NodeView, row: int, key: str) -> str:
     return table.text(key, row)
 
 
+def launch_tip(table: NodeTable, row: int) -> str:
+    """Every node of a node's launch."""
+    launch, names = table.text("launch", row), table.column("name")
+    members = [names[place] for place, other in enumerate(table.column("launch")) if other == launch]
+    return "\n".join([tr("One launch does these nodes:"), *members])
+
+
 def group_tip(view: NodeView, group: int, key: str) -> str:
     """The tooltip of a scope's cell: every known byte; of scratch and live bytes the most, else the sum."""
-    if key not in BYTE_COLUMNS:
+    if key not in NUMBER_COLUMNS:
         return ""
+    if key == TIME:
+        return tr("{time:,.3f} µs", time=int(view.totals[key][group]) / 1000)
     what = tr("the most of its nodes") if key in LARGEST else tr("its nodes together")
     unknown = int(view.unknown[key][group])
     left_out = tr(", {nodes} unknown", nodes=tr("{n:,} node(s)", n=unknown)) if unknown else ""
@@ -174,9 +219,13 @@ def group_text(view: NodeView, group: int, key: str) -> str:
         return view.scopes.names[group]
     if key == "operator":
         return tr("{n:,} node(s)", n=int(view.counts[group]))
-    if key not in BYTE_COLUMNS:
-        return ""
+    return _total_text(view, group, key) if key in NUMBER_COLUMNS else ""
+
+
+def _total_text(view: NodeView, group: int, key: str) -> str:
     size = int(view.totals[key][group])
+    if key == TIME:
+        return time_text(size) if size else NONE
     if view.unknown[key][group]:
         return f"≥ {short_bytes(size)}" if size else tr(UNKNOWN_WORD)
     if key == "output_bytes" and view.bounded[group]:
@@ -186,7 +235,7 @@ def group_text(view: NodeView, group: int, key: str) -> str:
 
 def sort_keys(view: NodeView, key: str) -> NDArray[np.float64]:
     """Per item (scopes, then nodes) what a column sorts by."""
-    if key in BYTE_COLUMNS:
+    if key in NUMBER_COLUMNS:
         return np.concatenate([view.totals[key], view.table.integers(key)]).astype(np.float64)
     if key == "certainty":
         ranks = {name: rank for rank, name in enumerate(_CERTAINTIES)}

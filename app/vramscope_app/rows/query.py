@@ -37,6 +37,7 @@ TEXTS = {
     "in": "input_shapes",
     "out": "output_shapes",
     "known": "certainty",
+    "launch": "launch",
 }
 """Keys of ``key:text`` and the columns they look into."""
 NUMBERS = {
@@ -46,8 +47,11 @@ NUMBERS = {
     "workspace": ("workspace_bytes",),
     "live": ("live_bytes",),
     "step": ("step",),
+    "us": ("nanoseconds",),
 }
 """Keys of comparisons and the columns whose sum they compare."""
+SCALES = {"us": 1000}
+"""What one of a key's amount is in its columns."""
 ANYWHERE = ("scope", "name", "operator", "kernel", "path")
 _COMPARED: Mapping[str, Callable[[NDArray[np.int64], int], NDArray[np.bool_]]] = {
     ">=": operator.ge,
@@ -61,7 +65,7 @@ _NUMBER = re.compile(r"([a-z]+)(>=|<=|>|<|=)(.*)", re.IGNORECASE)
 _TEXT = re.compile(r"([a-z]+):(?!:)(.*)", re.IGNORECASE)
 HELP = marked(
     "Words stand anywhere. op:MatMul  scope:layers.3  path:seam  kernel:reference  known:bound  out:4096\n"
-    "bytes>1M  weights>=2GiB  output=unknown  step<100   a leading − turns a term around: -name:norm\n"
+    "bytes>1M  weights>=2GiB  output=unknown  us>100  launch:3   a leading − turns a term: -name:norm\n"
     '* stands for any letters, op:=Add for the whole word, "two words" for a space'
 )
 
@@ -126,7 +130,7 @@ def _number_term(key: str, sign: str, value: str, *, negated: bool) -> Term:
         )
     if value.lower() == "unknown" and sign == "=":
         return Term(key, sign, "unknown", UNKNOWN, negated)
-    number = parse_bytes(value) if value else None
+    number = _amount(value, SCALES.get(key, 1))
     if number is None:
         raise QueryError(
             tr(
@@ -136,6 +140,16 @@ def _number_term(key: str, sign: str, value: str, *, negated: bool) -> Term:
             )
         )
     return Term(key, sign, value, number, negated)
+
+
+def _amount(text: str, scale: int) -> int | None:
+    """An amount of bytes; of what is scaled also its fractions."""
+    if scale == 1:
+        return parse_bytes(text) if text else None
+    try:
+        return round(float(text) * scale)
+    except (ValueError, OverflowError):
+        return None
 
 
 class Haystack:

@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from vramscope.messages.live import EMPTY_SNAPSHOT
+from vramscope.messages.slots import SlotsInfo
 from vramscope_app.rows.verdict import Message
 from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from vramscope.messages.planning import PlanInfo
+    from vramscope.messages.reporting import ReportInfo
     from vramscope_app.state import AppState
 
 ENDING = ".vramscope.json"
@@ -26,6 +29,14 @@ def read_only(plan: PlanInfo) -> PlanInfo:
     """The plan of a report: no maximum can be declared, for nothing could plan with it."""
     axes = [msgspec.structs.replace(axis, editable=False) for axis in plan.axes]
     return msgspec.structs.replace(plan, axes=axes)
+
+
+def run_of(shown: ReportInfo) -> dict[str, object]:
+    """Fields of the window's state that a report's run gives."""
+    run = shown.run
+    if run is None:
+        return {"live": EMPTY_SNAPSHOT}
+    return {"live": run.snapshot, "profile": run.profile, "slots": SlotsInfo(groups=run.groups)}
 
 
 def report_message(state: AppState) -> Message:

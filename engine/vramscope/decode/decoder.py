@@ -234,7 +234,7 @@ class Decoder:
         self._captured = bindings
         self._moved(bindings)
         self._state = DecodeState.READY if report.captured else DecodeState.UNSUPPORTED
-        self._tell_capture(report)
+        self._slot.tell(self._runner, report, self._run.position)
         return report, self._result(started, before, StepKind.SLOWED)
 
     def replay(self, cancel: CancelCheck = never_cancelled) -> StepResult:
@@ -358,10 +358,7 @@ class Decoder:
         return "context full" if self._run.position >= self.plan.context else ""
 
     def _grow(self, capacity: int) -> None:
-        """Moves the KV cache to a larger bucket.
-
-        An installed graph dies of it.
-        """
+        """Moves the KV cache to a larger bucket; an installed graph dies of it."""
         old = self._run.capacity
         grow_cache(self.model, self._runner, self.plan.scenario.batch, (old, capacity), self._run.position)
         self._run.capacity = capacity
@@ -378,14 +375,6 @@ class Decoder:
         self._slot.reset(cause, self._run.position, changed)
         self._state = DecodeState.WARM_UP
         self._runner.say(EventKind.INVALIDATE, self._slot.name, cause, step=self._run.position)
-
-    def _tell_capture(self, report: CaptureReport) -> None:
-        for item in report.declines:
-            self._runner.say(
-                EventKind.DECLINE, item.node or item.operator, str(item), step=self._run.position
-            )
-        text = f"{report.captured_segments} captured segments of {len(report.segments)}"
-        self._runner.say(EventKind.CAPTURE, self._slot.name, text, step=self._run.position)
 
     def graph_facts(self) -> tuple[GraphFacts, ...]:
         """What the device says of each captured graph; empty where it has none of its own."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vramscope.decode.types import SlotState
-from vramscope.run.events import never_cancelled
+from vramscope.run.events import EventKind, never_cancelled
 from vramscope.run.graph import Recording, StepWork
 from vramscope.run.slot import CaptureRequest
 from vramscope.run.slot import GraphSlot as RunSlot
@@ -39,6 +39,13 @@ class GraphSlot(RunSlot):
             runner.run(program, never_cancelled, work)
             report = self.report = replace(report, executed=True)
         return report
+
+    def tell(self, runner: Runner, report: CaptureReport, step: int) -> None:
+        """Reports a capture and why nodes were left out."""
+        for item in report.declines:
+            runner.say(EventKind.DECLINE, item.node or item.operator, str(item), step=step)
+        text = f"{report.captured_segments} captured segments of {len(report.segments)}"
+        runner.say(EventKind.CAPTURE, self.name, text, step=step)
 
     def describe(self, ready: bool) -> SlotState:
         """The slot as frozen data."""

@@ -43,6 +43,19 @@ GUI_PACKAGES = ("PySide6-Essentials", "pyqtgraph")
 CUPY_PACKAGES = ("cupy-cuda12x", "cupy-cuda13x", "cupy")
 """CuPy comes as one distribution per CUDA generation; two of them overwrite each other's files."""
 
+TOOLKIT: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "NVRTC": ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"),
+        "cuBLASLt": ("nvidia-cublas", "nvidia-cublas-cu12"),
+    }
+)
+"""Parts of the CUDA toolkit, and the distributions that bring them: one for each CUDA generation."""
+
+WITHOUT: Mapping[str, str] = MappingProxyType(
+    {"NVRTC": "kernels cannot be compiled", "cuBLASLt": "products of many rows take our slower kernels"}
+)
+"""What is lost without a part."""
+
 FAULTY_QT = ("6.11.0", "6.11.1", "6.12.0")
 """Releases of PySide6 that abort or misbehave on some supported Python."""
 
@@ -112,7 +125,7 @@ class Report:
 
 def examine() -> Report:
     """Looks at this machine and this environment; imports nothing heavy and changes nothing."""
-    optional = (*GUI_PACKAGES, *CUPY_PACKAGES, "nvmath-python")
+    optional = (*GUI_PACKAGES, *CUPY_PACKAGES, *(name for names in TOOLKIT.values() for name in names))
     versions = {name: _version(name) for name in (*ENGINE_PACKAGES, *optional)}
     found = driver.query()
     cuda = cuda_extra(versions, found)
@@ -122,7 +135,7 @@ def examine() -> Report:
             *(package_row(name, versions[name], extra="", needed=True) for name in ENGINE_PACKAGES),
             *(package_row(name, versions[name], extra="gui") for name in GUI_PACKAGES),
             cupy_row(versions, extra=cuda),
-            package_row("nvmath-python", versions["nvmath-python"], extra=cuda),
+            *(toolkit_row(name, versions, extra=cuda, loads=_loads) for name in TOOLKIT),
             host_row(),
             *cuda_rows(found),
             library_row("Qt libraries", OFFSCREEN_LIBRARIES, _loads),
@@ -163,6 +176,16 @@ def cupy_row(versions: Mapping[str, str], *, extra: str) -> Row:
     if not found:
         return Row("CuPy", State.MISSING, "not installed", f"pip install 'vramscope[{extra}]'")
     return Row("CuPy", State.OK, found[0])
+
+
+def toolkit_row(name: str, versions: Mapping[str, str], *, extra: str, loads: Callable[[str], bool]) -> Row:
+    """A part of the CUDA toolkit: installed for Python, or known to the dynamic linker."""
+    found = [f"{item} {versions[item]}" for item in TOOLKIT[name] if versions[item]]
+    generation = "12" if extra == "cuda12" else "13"
+    library = f"lib{name.replace('NVRTC', 'nvrtc').replace('cuBLAS', 'cublas')}.so.{generation}"
+    if found or loads(library):
+        return Row(name, State.OK, found[0] if found else library)
+    return Row(name, State.MISSING, f"not installed: {WITHOUT[name]}", f"pip install 'vramscope[{extra}]'")
 
 
 def cuda_extra(versions: Mapping[str, str], found: driver.Driver) -> str:

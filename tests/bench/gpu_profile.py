@@ -5,26 +5,28 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
+from vramscope.devices.cuda.launch import Launch
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vramscope.devices.cuda.device import CudaDevice
-    from vramscope.devices.cuda.launch import Launch
+    from vramscope.devices.cuda.library_form import AnyLaunch
 
 SHOWN = ("NORM", "SKIP", "PAIR", "LANES", "SHARES", "SHARE", "STAGES", "BITS", "HEAD", "CLUSTER")
 ITEM = {"float": 4, "f16": 2, "bf16": 2}
 REPEATS = 20
 
 
-def defines(launch: Launch) -> dict[str, str]:
+def defines(launch: AnyLaunch) -> dict[str, str]:
     """The macros of a launch's source."""
     lines = [line.split() for line in launch.source.text.splitlines() if line.startswith("#define ")]
     return {line[1]: line[2] for line in lines if len(line) == 3}
 
 
-def weight_bytes(launch: Launch) -> int:
+def weight_bytes(launch: AnyLaunch) -> int:
     """Bytes of the constants that a fused product reads; 0 for other launches."""
-    if not launch.source.name.startswith("fused_"):
+    if not isinstance(launch, Launch) or not launch.source.name.startswith("fused_"):
         return 0
     names = defines(launch)
     numbers = struct.unpack("<13Q10qd", launch.arguments[0])[13:23]
@@ -47,9 +49,9 @@ def seconds_of(device: CudaDevice, cupy: Any, work: Callable[[], object], repeat
 
 
 def profile(device: CudaDevice, whole: float, bandwidth: float, cupy: Any, most: int = 9) -> None:  # noqa: ANN401 - CuPy has no types
-    """Prints each kind of launch: all of its launches one after the other, as a graph."""
+    """Prints each kind of launch recorded last: all of its launches one after the other, as a graph."""
     groups: dict[tuple[str, str, str, str], list[Any]] = {}
-    for issue in device.recorded:
+    for issue in tuple(device.recorded):
         names = defines(issue.launch)
         form = " ".join(f"{name}={names[name]}" for name in SHOWN if name in names)
         key = (issue.launch.source.name, issue.launch.function, str(issue.launch.grid[0]), form)

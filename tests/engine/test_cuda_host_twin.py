@@ -17,7 +17,7 @@ from vramscope.devices.cuda import driver
 from vramscope.devices.cuda.array import at_address
 from vramscope.devices.cuda.compiler import compiled
 from vramscope.devices.cuda.driver import shortened
-from vramscope.devices.cuda.launch import numbers, source
+from vramscope.devices.cuda.launch import Launch, numbers, source
 from vramscope.devices.cuda.strided import merged
 from vramscope.devices.cuda.table import BUILDERS
 from vramscope.devices.ledger import Site
@@ -27,8 +27,13 @@ from vramscope.ops.cuda_kernels import CUDA_KERNELS
 from vramscope.ops.cuda_workspace import (
     CUDA_WORKSPACE,
     DENSE_BYTES,
+    FEW_ROWS,
+    LIBRARY_BYTES,
+    LIBRARY_SPLITS,
     MATRIX_TILE,
     dense_columns,
+    library_room,
+    matmul_room,
     partial_bytes,
     splits_of,
 )
@@ -88,7 +93,8 @@ def test_a_drawn_token_is_chosen_inside_the_graph(shared_models: Path) -> None:
     decoder.load()
     decoder.prefill([PROMPT])
     decoder.capture()
-    draws = [launch for launch in twin.launches if launch.function == "draw_f16"]
+    kernels = [launch for launch in twin.launches if isinstance(launch, Launch)]
+    draws = [launch for launch in kernels if launch.function == "draw_f16"]
     assert draws[0].arguments[-1] == struct.pack("<qQdd", 40, 3, 0.9, 0.8)
     before = (twin.uploads, twin.downloads, twin.issued)
     decoder.replay()
@@ -253,9 +259,16 @@ def test_workspace_arithmetic() -> None:
     assert partial_bytes(9, 1, 64) == 0
     assert partial_bytes(9, 16, 64) == 4 * 9 * 16 * 66
     assert dense_columns(100, 64, 2) == 100
-    assert dense_columns(10**6, 4096, 2) == DENSE_BYTES // 8192
-    assert dense_columns(18944, 3584, 2) == DENSE_BYTES // (2 * 3584) // MATRIX_TILE * MATRIX_TILE
-    assert dense_columns(10**6, 10**7, 2) == 1
+    assert dense_columns(10**6, 4096, 2) * 4096 * 2 <= DENSE_BYTES + MATRIX_TILE * 8192
+    assert dense_columns(18944, 3584, 2) == 18944 // 2
+    assert dense_columns(152064, 3584, 2) % MATRIX_TILE == 0
+    assert dense_columns(100, 10**7, 2) == 100
+    assert library_room(FEW_ROWS, 4096) == 0
+    assert library_room(16, 64) == 4 * LIBRARY_SPLITS * 16 * 64
+    assert library_room(2048, 128256) == LIBRARY_BYTES
+    assert matmul_room((2, 9, 64), (64, 32)) == library_room(18, 32)
+    assert matmul_room((2, 3, 9, 64), (2, 3, 64, 32)) == library_room(9, 32, 6)
+    assert matmul_room((64,), (64, 32)) == matmul_room((2, 8, 64), (2, 64, 9)) == 0
     assert numbers((1, -1, 2**63)) == b"\1" + b"\0" * 7 + b"\xff" * 8 + b"\0" * 7 + b"\x80"
 
 

@@ -209,3 +209,15 @@ def test_every_engine_dependency_is_examined() -> None:
     block = text.split("\ndependencies = [")[1].split("]")[0]
     declared = {re.split(r"[<>=!~]", line)[0] for line in re.findall(r'"([^"]+)"', block)}
     assert declared == set(doctor.ENGINE_PACKAGES)
+
+
+@pytest.mark.parametrize("name", doctor.TOOLKIT)
+def test_a_part_of_the_toolkit_is_a_package_or_a_library(name: str) -> None:
+    absent = dict.fromkeys(doctor.TOOLKIT[name], "")
+    row = doctor.toolkit_row(name, absent, extra="cuda13", loads=lambda _library: False)
+    assert (row.state, row.remedy) == (State.MISSING, "pip install 'vramscope[cuda13]'")
+    row = doctor.toolkit_row(name, absent, extra="cuda12", loads=lambda library: library.endswith(".so.12"))
+    assert row.state is State.OK
+    versions = absent | {doctor.TOOLKIT[name][0]: "13.1"}
+    row = doctor.toolkit_row(name, versions, extra="cuda13", loads=lambda _library: False)
+    assert (row.state, row.detail) == (State.OK, f"{doctor.TOOLKIT[name][0]} 13.1")

@@ -35,6 +35,8 @@ CONFIG = {
     "tie_word_embeddings": True,
 }
 """Heads of 64, so that the matrix units attend; random weights."""
+PROMPT = 150
+"""Tokens of the prompt: more than one block of queries."""
 
 
 def run(folder: Path, precision: str) -> list[int]:
@@ -43,9 +45,9 @@ def run(folder: Path, precision: str) -> list[int]:
     build_decoder(read_config(folder / "config.json"), folder / precision, precision=precision)
     model = open_path(folder / precision)
     device = CudaDevice()
-    decoder = Decoder(model, make_plan(model, Scenario(prompt=4, context=256)), device=device)
+    decoder = Decoder(model, make_plan(model, Scenario(prompt=PROMPT, context=256)), device=device)
     decoder.load()
-    tokens = [decoder.prefill([[5, 6, 7, 8]]).tokens[0]]
+    tokens = [decoder.prefill([[token % 1000 + 5 for token in range(PROMPT)]]).tokens[0]]
     tokens += [decoder.step().tokens[0] for _ in range(3)]
     tokens.append(decoder.capture()[1].tokens[0])
     tokens += [decoder.replay().tokens[0] for _ in range(4)]

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vramscope.devices.cuda.device import CudaDevice
+from vramscope.devices.cuda.launch import Launch
 from vramscope.devices.cuda.platform import Platform
 
 if TYPE_CHECKING:
-    from vramscope.devices.cuda.launch import Launch
+    from vramscope.devices.cuda.library_form import AnyLaunch, LibraryProduct
 
 
 class TwinError(Exception):
@@ -25,7 +26,7 @@ class TwinError(Exception):
 class TwinIssue:
     """Counts instead of launching."""
 
-    launch: Launch
+    launch: AnyLaunch
     twin: Twin
 
     def __call__(self) -> None:
@@ -38,7 +39,7 @@ class Twin:
     """Everything the stand-in saw."""
 
     blocks: dict[int, Any] = field(default_factory=dict)
-    launches: list[Launch] = field(default_factory=list)
+    launches: list[AnyLaunch] = field(default_factory=list)
     issued: int = 0
     capturing: bool = False
     graphs: int = 0
@@ -83,13 +84,37 @@ class Twin:
         """Fills at once."""
         ctypes.memset(target, value, size)
 
-    def bind(self, launch: Launch, _stream: int, *, overlap: bool = False) -> TwinIssue:
-        """Checks what a driver would refuse."""
-        del overlap
-        check(launch)
+    def bind(self, launch: AnyLaunch, stream: int, *, overlap: bool = False) -> TwinIssue:
+        """Checks what a driver or cuBLASLt would refuse."""
+        del stream, overlap
+        if isinstance(launch, Launch):
+            check(launch)
+        else:
+            self.check_product(launch)
         self.launches.append(launch)
 
         return TwinIssue(launch, self)
+
+    def check_product(self, product: LibraryProduct) -> None:
+        """Lines hold their elements, and every byte is ours, the workspace's too."""
+        size = {"float": 4, "f16": 2, "bf16": 2}[product.kind]
+        shapes = ((product.m, product.k), (product.k, product.n), (product.m, product.n))
+        for operand, (rows, columns) in zip((product.a, product.b, product.c), shapes, strict=True):
+            lines, width = (columns, rows) if operand.turned else (rows, columns)
+            assert operand.leading >= width > 0, product.function
+            elements = (product.count - 1) * operand.step + (lines - 1) * operand.leading + width
+            self.need(operand.address, size * elements)
+        if product.bias:
+            self.need(product.bias, size * product.n)
+        assert product.room == 0 or product.workspace % 256 == 0
+        self.need(product.workspace, product.room)
+
+    def need(self, address: int, size: int) -> None:
+        """These bytes lie in one allocation."""
+        held = any(
+            start <= address and address + size <= start + room for start, (_, room) in self.blocks.items()
+        )
+        assert held or not size, (address, size)
 
     def close(self) -> None:
         """Nothing is loaded."""
@@ -150,10 +175,10 @@ class Twin:
         return 7
 
 
-def twin_device(budget: int | None = None) -> tuple[CudaDevice, Twin]:
-    """A CUDA device on a stand-in."""
+def twin_device(budget: int | None = None, *, library: bool = True) -> tuple[CudaDevice, Twin]:
+    """A CUDA device on a stand-in, with cuBLASLt or without."""
     twin = Twin()
-    return CudaDevice(budget, platform=Platform(twin, twin, twin, hopper=True)), twin
+    return CudaDevice(budget, platform=Platform(twin, twin, twin, hopper=True, library=library)), twin
 
 
 def check(launch: Launch) -> None:

@@ -8,8 +8,6 @@ import numpy as np
 
 from vramscope.graph.model import Feed
 from vramscope.plan.prefill import passes, widest_pass
-from vramscope.plan.symbols import Extents
-from vramscope.plan.types import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +44,7 @@ class Prefiller:
         """
         chunk = self._runner.plan.scenario.prefill_chunk
         if not chunk:
-            self._run.logits = self._whole(prompts, longest, cancel)
+            self._run.logits = self._whole(prompts, cancel)
             return 1
         tokens = np.array(prompts, np.int64)
         keeps_last = Feed.LOGITS_TO_KEEP in self._contract.feeds.values()
@@ -63,12 +61,11 @@ class Prefiller:
         self._run.logits = self._worker.start(bindings, lengths, [row] * len(tokens))
         return len(steps)
 
-    def _whole(self, prompts: Sequence[Sequence[int]], longest: int, cancel: CancelCheck) -> Array:
-        extents = Extents(len(prompts), longest, 0, self._run.capacity)
-        bindings, program = self._stepper.bind(Phase.PREFILL, extents)
+    def _whole(self, prompts: Sequence[Sequence[int]], cancel: CancelCheck) -> Array:
+        lengths = [len(prompt) for prompt in prompts]
+        bindings, program = self._stepper.whole_prompts(lengths, self._run.capacity)
         self._run.uploaded(self._stepper.feeds.fill_prompt(bindings, prompts))
         self._runner.run(program, cancel)
-        lengths = [len(prompt) for prompt in prompts]
         return self._worker.start(bindings, lengths, [length - 1 for length in lengths])
 
     def _gives_all_logits(self, width: int) -> bool:

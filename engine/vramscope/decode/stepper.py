@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vramscope.decode.feeds import Feeds
@@ -16,9 +16,26 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vramscope.graph.model import Array
+    from vramscope.ops.spec import Lifetime
+    from vramscope.plan.types import Plan
+    from vramscope.run.memory import SessionMemory
     from vramscope.run.runner import Runner
 
 Bound = tuple[tuple[Binding, ...], BoundProgram]
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptPrompt:
+    """A bound prefill, and what it was bound for: lengths, plan, and where the workspace slots lie."""
+
+    key: tuple[int, tuple[int, ...]]
+    plan: Plan
+    slots: tuple[tuple[Lifetime, int], ...]
+    bound: Bound
+
+
+def _slots(memory: SessionMemory) -> tuple[tuple[Lifetime, int], ...]:
+    return tuple((lifetime, buffer.address) for lifetime, buffer in memory.workspace.items())
 
 
 class Stepper:
@@ -34,6 +51,7 @@ class Stepper:
         self.moving = not self._contract.pads_mask or any(pair.form.moving for pair in self._contract.kv)
         self._kept: tuple[tuple[int, int], Bound] | None = None
         self._prefills: dict[tuple[int, int], Bound] = {}
+        self._prompt: _KeptPrompt | None = None
 
     @property
     def kept(self) -> Bound | None:
@@ -47,7 +65,7 @@ class Stepper:
 
     def forget(self) -> None:
         """A buffer moved: the next steps are bound anew."""
-        self._kept = None
+        self._kept = self._prompt = None
         self._prefills.clear()
 
     def prefill(self, width: int, capacity: int) -> Bound:
@@ -68,18 +86,31 @@ class Stepper:
             self._kept = (key, self.bind(Phase.DECODE, self._extents(position, capacity)))
         return self._kept[1]
 
+    def whole_prompts(self, lengths: Sequence[int], capacity: int) -> Bound:
+        """The one pass over prompts of these lengths; the last one is kept for prompts of the same lengths.
+
+        Of the logits only each sequence's last row is computed, where the graph allows it.
+        """
+        memory, plan = self._runner.memory, self._runner.plan
+        kept, key = self._prompt, (capacity, tuple(lengths))
+        if kept is None or kept.plan is not plan or (kept.key, kept.slots) != (key, _slots(memory)):
+            extents = Extents(plan.scenario.batch, max(lengths), 0, capacity)
+            bound = self.bind(Phase.PREFILL, extents, (self._contract.logits, tuple(lengths)))
+            kept = self._prompt = _KeptPrompt(key, plan, _slots(memory), bound)
+        return kept.bound
+
     def _extents(self, position: int, capacity: int) -> Extents:
         return Extents(self._runner.plan.scenario.batch, 1, position, capacity)
 
-    def bind(self, phase: Phase, extents: Extents) -> Bound:
-        """A phase bound at these extents.
+    def bind(self, phase: Phase, extents: Extents, last: tuple[str, tuple[int, ...]] = ("", ())) -> Bound:
+        """A phase bound at these extents; ``last``: an output read in each sequence's last row alone.
 
         Raises:
             ScenarioError: an output's shape is not exact there.
         """
         shapes = decoder_bindings(self._model, self._runner.plan.scenario, phase, extents)
         bindings = self.buffers(shapes, extents)
-        return bindings, self._runner.bind(phase, shapes, bindings)
+        return bindings, self._runner.bind(phase, shapes, bindings, last)
 
     def buffers(self, shapes: PhaseBindings, extents: Extents) -> tuple[Binding, ...]:
         """The session's buffers as bindings at these extents.

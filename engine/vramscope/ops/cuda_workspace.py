@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 
 FEW_ROWS = 8
 """Activation rows up to which a product is computed row by row from the packed weight."""
-DENSE_BYTES = 32 * 2**20
-"""A packed weight is unpacked in tiles of at most this size for products with more rows."""
+DENSE_BYTES = 72 * 2**20
+"""A packed weight is unpacked in parts of about this size at most for products with more rows."""
+LIBRARY_BYTES = 16 * 2**20
+"""Workspace that cuBLASLt may use for one product at most."""
+LIBRARY_SPLITS = 8
+"""Float32 partial results of a product that its workspace holds at most."""
 MATRIX_TILE = 128
 """Rows and columns of one block of the matrix units' kernel."""
 SPLIT_KEYS = 64
@@ -30,9 +34,31 @@ MOST_SPLITS = 32
 
 
 def dense_columns(columns: int, depth: int, itemsize: int) -> int:
-    """Weight columns that are unpacked at once: all, or whole tiles of the matrix units' kernel."""
-    most = DENSE_BYTES // max(depth * itemsize, 1)
-    return max(1, columns if columns <= most else most // MATRIX_TILE * MATRIX_TILE or most)
+    """Weight columns that are unpacked at once: all, or equal parts in whole tiles of the matrix units."""
+    parts = -(-columns * depth * itemsize // DENSE_BYTES)
+    if parts <= 1:
+        return max(1, columns)
+    return min(columns, align(-(-columns // parts), MATRIX_TILE))
+
+
+def library_room(rows: int, columns: int, batch: int = 1) -> int:
+    """Workspace for cuBLASLt: partial results of a split depth; none for a few rows, which have own kernels.
+
+    The same with the library and without: a plan does not know whether it is installed.
+    """
+    if rows <= FEW_ROWS:
+        return 0
+    return align(min(LIBRARY_BYTES, 4 * LIBRARY_SPLITS * rows * columns * batch))
+
+
+def matmul_room(left: tuple[int, ...], right: tuple[int, ...]) -> int:
+    """Workspace of a MatMul: rows of every batch entry count together where one matrix serves them all."""
+    if min(len(left), len(right)) < 2:
+        return 0
+    if len(right) == 2:
+        return library_room(prod(left[:-1]), right[1])
+    batch = max(prod(left[:-2]), prod(right[:-2]))
+    return library_room(left[-2], right[-1], batch)
 
 
 def splits_of(keys: int) -> int:
@@ -45,15 +71,28 @@ def partial_bytes(rows: int, splits: int, width: int) -> int:
     return 0 if splits == 1 else 4 * rows * splits * (width + 2)
 
 
+def matmul_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
+    """What cuBLASLt may use."""
+    return _requirement("cuda-matmul", matmul_room(query.input(0).shape, query.input(1).shape))
+
+
+def gemm_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
+    """What cuBLASLt may use."""
+    turned = query.node.integer("transA", 0) != 0, query.node.integer("transB", 0) != 0
+    rows, columns = query.input(0).shape[int(turned[0])], query.input(1).shape[int(not turned[1])]
+    return _requirement("cuda-gemm", library_room(rows, columns))
+
+
 def nbits_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
-    """A dense tile of the weight where there are more than a few activation rows, or groups."""
+    """A dense part of the weight and what cuBLASLt may use, for more than a few activation rows or groups."""
     activation = query.input(0)
     rows, depth = prod(activation.shape[:-1]), query.node.integer("K", 0)
     if rows <= FEW_ROWS and not query.input(4).present:
         return NO_WORKSPACE
     itemsize = numpy_dtype(activation.dtype).itemsize
     columns = dense_columns(query.node.integer("N", 0), depth, itemsize)
-    return _requirement("cuda-nbits-dense", columns * depth * itemsize)
+    room = library_room(rows, columns)
+    return _requirement("cuda-nbits-dense", align(columns * depth * itemsize) + room)
 
 
 def grouped_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
@@ -93,6 +132,8 @@ def _requirement(formula: str, size: int) -> WorkspaceRequirement:
 
 CUDA_WORKSPACE: Mapping[tuple[str, str], Workspace] = MappingProxyType(
     {
+        ("", "MatMul"): matmul_workspace,
+        ("", "Gemm"): gemm_workspace,
         ("com.microsoft", "MatMulNBits"): nbits_workspace,
         ("com.microsoft", "GroupQueryAttention"): grouped_workspace,
         ("", "Attention"): attention_workspace,

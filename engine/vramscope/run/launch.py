@@ -21,6 +21,7 @@ from vramscope.ops.call import Call, Packed, Tensor
 from vramscope.ops.spec import Kernel, Lifetime
 from vramscope.plan.types import Bounded, ComponentName, Exact, Refused
 from vramscope.run.bodies import BodyRunner
+from vramscope.run.last_rows import cut_to_last_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,10 +76,12 @@ class Prepared:
     Attributes:
         lifetimes: of the scratch of each step that needs some, by step index.
         seeds: shapes of data-dependent values as the last eager run saw them, by value id.
+        last: an output of which only each sequence's last row is read, and their lengths.
     """
 
     lifetimes: Mapping[int, Lifetime] = field(default_factory=lambda: MappingProxyType({}))
     seeds: Mapping[int, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    last: tuple[str, tuple[int, ...]] = ("", ())
 
 
 def bind_program(
@@ -95,6 +98,8 @@ def bind_program(
     binder = _Binder(index, memory, resolver, program, prepared)
     steps = index.program.steps[index.program.constant_steps :]
     program.launches = tuple(launch for step in steps if (launch := binder.launch(step)) is not None)
+    if prepared.last[0]:
+        program.launches = cut_to_last_rows(index, program.launches, *prepared.last)
     facts = FusionFacts(frozenset(memory.weights), frozenset(index.program.outputs))
     if memory.pager is not None:
         memory.pager.attach(program.launches)

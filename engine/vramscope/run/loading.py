@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from vramscope.plan.types import StreamingPlan
     from vramscope.run.events import CancelCheck, Progress
 
-_COPY_CHUNK = 32 * 2**20
+_COPY_CHUNK = 128 * 2**20
 """Bytes copied between two cancel checks."""
 
 

@@ -139,9 +139,15 @@ class Runner:
             self.say(EventKind.ALLOCATE, "session memory", f"{taken:,} bytes reserved from the plan", taken)
         return moved
 
-    def bind(self, phase: Phase, shapes: PhaseBindings, bindings: Sequence[Binding]) -> BoundProgram:
-        """Binds every launch at these input shapes; offsets are the plan's own."""
-        return self.bind_at(self.plan.phase(phase).arena, self.resolver(shapes), bindings)
+    def bind(
+        self,
+        phase: Phase,
+        shapes: PhaseBindings,
+        bindings: Sequence[Binding],
+        last: tuple[str, tuple[int, ...]] = ("", ()),
+    ) -> BoundProgram:
+        """Binds every launch at these input shapes; offsets are the plan's own. ``last`` as in Prepared."""
+        return self.bind_at(self.plan.phase(phase).arena, self.resolver(shapes), bindings, last=last)
 
     def bind_at(
         self,
@@ -149,6 +155,7 @@ class Runner:
         resolver: Resolver,
         bindings: Sequence[Binding],
         seeds: Mapping[int, tuple[int, ...]] = MappingProxyType({}),
+        last: tuple[str, tuple[int, ...]] = ("", ()),
     ) -> BoundProgram:
         """Binds every launch at the resolver's shapes into ``arena``.
 
@@ -157,10 +164,11 @@ class Runner:
             resolver: of the input shapes.
             bindings: the caller's buffers.
             seeds: shapes of data-dependent values as the last eager run saw them.
+            last: an output of which only each sequence's last row is read, and their lengths.
         """
         lifetimes = self._ensure_workspace(resolver)
         bound = self._bound(bindings)
-        prepared = Prepared(lifetimes, seeds)
+        prepared = Prepared(lifetimes, seeds, last)
         program = bind_program(self.planner.index, self.memory, arena, resolver, bound, prepared)
         if self.traffic is not None:
             self.traffic.attach(program.launches)

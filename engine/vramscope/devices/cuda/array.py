@@ -80,7 +80,7 @@ class DeviceArray:
     def reshape(self, *shape: Any) -> DeviceArray:  # noqa: ANN401 - NumPy's own calling forms
         """The same bytes in another shape; raises ValueError where that would need a copy."""
         wanted = shape[0] if len(shape) == 1 else shape
-        return DeviceArray(self.port, np.reshape(self.shadow, wanted, copy=False))
+        return DeviceArray(self.port, self.shadow.reshape(wanted, copy=False))
 
     def transpose(self, axes: Sequence[int] | None = None) -> DeviceArray:
         """Axes in another order."""
@@ -92,6 +92,8 @@ class DeviceArray:
 
     def __getitem__(self, key: Any) -> DeviceArray:  # noqa: ANN401 - NumPy's own index forms
         """A basic index (integers, slices, new axes) as a view."""
+        if type(key) is slice:
+            return DeviceArray(self.port, self.shadow[key])
         parts = key if isinstance(key, tuple) else (key,)
         if not all(part is None or part is Ellipsis or isinstance(part, int | slice) for part in parts):
             raise TypeError(f"device arrays take integers and slices, not {key!r}")

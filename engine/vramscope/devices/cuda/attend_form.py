@@ -7,17 +7,25 @@ from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING
 
-from vramscope.devices.cuda.launch import Launch, Source, blocks, source
+from vramscope.devices.cuda.launch import Launch, Source, blocks, i64, source
 from vramscope.devices.cuda.strided import type_name
 from vramscope.devices.cuda.work import NoKernelError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vramscope.devices.cuda.array import DeviceArray
 
 TILE = 32
 """Query rows of one block of the tiled kernel."""
 MOST_WIDTH = 256
 """The widest head that the kernels hold in registers."""
+MOST_FLASH_WIDTH = 128
+"""The widest head of the matrix units' kernel."""
+QUERIES = 64
+"""Query rows of one block of that kernel."""
+KEYS = 64
+"""Keys of one of its pieces."""
 MOST_ROWS = 8
 """Query heads of one block of the split kernel at most."""
 
@@ -208,11 +216,13 @@ def attend_source(
     *,
     cluster: int = 0,
     flash: bool = False,
+    even: bool = False,
 ) -> Source:
     """The attention kernels for one element type and head size.
 
     With ``rows`` (query heads a block) and ``vector`` (elements a load) those for a single query row; with
-    ``cluster`` blocks that join their shares themselves; ``flash``: the matrix units' form.
+    ``cluster`` blocks that join their shares themselves; ``flash``: the matrix units' form, ``even`` with
+    rows that are rotated in 16-byte pieces.
 
     Raises:
         NoKernelError: a type or a width that they do not have.
@@ -226,7 +236,7 @@ def attend_source(
     names = (("T", kind), ("HEAD", width), ("VEC", vector), ("SIDE", side), ("ROWS", max(rows, 1)))
     warps = (("WARPS", split_warps(width, rows)),)
     single = (*warps, *((("CLUSTER", cluster),) if cluster else ())) if rows else ()
-    halves = (("HALF", int(kind == "f16")),) if flash else ()
+    halves = (("HALF", int(kind == "f16")), ("EVEN", int(even))) if flash else ()
     file = "attend_split" if rows else "attend_flash" if flash else "attend_tiled"
     return source(file, tuple((name, str(value)) for name, value in (*names, *single, *halves)))
 
@@ -246,9 +256,30 @@ def load_width(attention: Attention) -> int:
 
 
 def _flash_suits(attention: Attention) -> bool:
-    """Whether the matrix units' form does it: narrow floats, whole 128-byte rows, no mask."""
-    narrow = attention.dtype.itemsize == 2 and attention.dtype.dtype.kind != "i"
-    return narrow and attention.width in (64, 128) and not attention.mask.kind and load_width(attention) == 8
+    """Whether the matrix units' form does it: narrow floats, rows in whole 16-byte pieces, no mask."""
+    output = attention.output
+    paired = output.address % 4 == 0 and all(stride % 2 == 0 for stride in output.strides)
+    shape = attention.width % 16 == 0 and attention.width <= MOST_FLASH_WIDTH
+    plain = not attention.mask.kind and attention.scale > 0 and paired
+    return _narrow(attention.dtype) and shape and plain and load_width(attention) == 8
+
+
+def _narrow(dtype: DeviceArray) -> bool:
+    return type_name(dtype.dtype) in ("f16", "bf16")
+
+
+def _even(width: int, rotary: Rotary, norm: DeviceArray | None, rows: Sequence[Rows]) -> bool:
+    """Whether rows turn in 16-byte pieces: halves of the whole head, everything at multiples of 16 bytes."""
+    tables = [item for item in (rotary.cos, rotary.sin, norm) if item is not None]
+    turned = rotary.cos is None or (2 * rotary.cos.shape[1] == width and not rotary.interleaved)
+    placed = all(start % 16 == 0 for start in (*map(address, tables), *(one.address for one in rows)))
+    strides = all(stride % 8 == 0 for one in rows for stride in one.strides)
+    return width % 16 == 0 and width <= MOST_FLASH_WIDTH and turned and placed and strides
+
+
+def _shared_by(width: int) -> int:
+    """Threads that turn one row: each 16 of its elements, a power of two."""
+    return min(8, 1 << (width // 16 - 1).bit_length())
 
 
 NOTHING_FRESH = struct.pack("<3Q4qd", *(0,) * 7, 0.0)
@@ -272,14 +303,19 @@ def attend_launches(attention: Attention) -> list[Launch]:
             found.append(Launch(text, "combine", whole, (threads, 1, 1), argument))
         return found
     if _flash_suits(attention):
-        text = attend_source(attention.dtype, attention.width, flash=True)
-        grid = (blocks(attention.positions, 64), attention.heads, attention.batch)
-        shared = 5 * 64 * attention.width * 2
-        return [Launch(text, "attend_flash", grid, (128, 1, 1), argument, shared)]
+        return [_flash_launch(attention, argument)]
     grid = (blocks(attention.positions, TILE), attention.heads, attention.batch)
     shared = 4 * (2 * TILE * (attention.width + 1) + TILE * attention.width + TILE * (TILE + 1))
     text = attend_source(attention.dtype, attention.width)
     return [Launch(text, "attend_tiled", grid, (128, 1, 1), argument, shared)]
+
+
+def _flash_launch(attention: Attention, argument: tuple[bytes, ...]) -> Launch:
+    even = _even(attention.width, attention.rotary, attention.norm, [attention.query])
+    text = attend_source(attention.dtype, attention.width, flash=True, even=even)
+    grid = (blocks(attention.positions, QUERIES), attention.heads, attention.batch)
+    shared = (QUERIES + 4 * KEYS) * (2 * attention.width + 16)
+    return Launch(text, "attend_flash", grid, (2 * QUERIES, 1, 1), argument, shared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +338,7 @@ class Append:
     epsilon: float = 0.0
 
     def launches(self) -> list[Launch]:
-        """One launch, a warp a head and position."""
+        """One launch: a few threads a head and position where rows turn in 16-byte pieces, else a warp."""
         if self.batch * self.positions * self.kv_heads == 0:
             return []
         pointers = (self.new_keys, self.new_values, self.keys, self.values)
@@ -313,6 +349,10 @@ class Append:
             "<5Q13q", *(item.address for item in pointers), address(self.norm), *strides, self.rows
         )
         argument = head + self.lengths.pack() + self.rotary.pack() + struct.pack("<d", self.epsilon)
+        if _narrow(self.dtype) and _even(self.width, self.rotary, self.norm, pointers):
+            text = attend_source(self.dtype, self.width, flash=True, even=True)
+            grid = (blocks(self.positions * self.kv_heads * _shared_by(self.width), 256), 1, self.batch)
+            return [Launch(text, "append_even", grid, (256, 1, 1), (argument, i64(self.kv_heads)))]
         grid = (self.positions, self.kv_heads, self.batch)
         return [Launch(attend_source(self.dtype, self.width), "append", grid, (32, 1, 1), (argument,))]
 

@@ -11,13 +11,13 @@ from vramscope.devices.base import Buffer, NoRoomError
 from vramscope.devices.buffers import DeviceBuffers
 from vramscope.devices.cuda.array import DeviceArray, at_address, contiguous_runs, need_device
 from vramscope.devices.cuda.fallback import run_on_host
-from vramscope.devices.cuda.fuse import Program, find_groups, norm_of_sum, unread_positions
-from vramscope.devices.cuda.fused_launch import fused_launch
+from vramscope.devices.cuda.fusing import fuse_program
 from vramscope.devices.cuda.layout import copy_launches
 from vramscope.devices.cuda.pages import RuntimeMemory
 from vramscope.devices.cuda.platform import Platform, open_platform
-from vramscope.devices.cuda.prepared import Prepared, no_kernel, nothing
+from vramscope.devices.cuda.prepared import Prepared, no_kernel
 from vramscope.devices.cuda.recording import RecordedGraph, Recorder
+from vramscope.devices.cuda.staging import STAGED_BYTES
 from vramscope.devices.cuda.stepping import advance_launch, choose_launch
 from vramscope.devices.cuda.stopwatch import EventStopwatch
 from vramscope.devices.cuda.table import BUILDERS
@@ -28,7 +28,6 @@ from vramscope.errors import (
     UnsupportedOperatorError,
     VramscopeError,
 )
-from vramscope.ops.table import spec_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
         Groups,
         Replay,
     )
-    from vramscope.devices.cuda.launch import Launch
+    from vramscope.devices.cuda.library_form import AnyLaunch
     from vramscope.devices.cuda.platform import Issue
     from vramscope.devices.cuda.work import Builder
     from vramscope.devices.ledger import AllocationCounts, Ledger, Site
@@ -92,6 +91,11 @@ class CudaDevice:
     def recorded(self) -> list[Issue]:
         """What the graph that was recorded last launches, in order."""
         return self._recorder.issues
+
+    @property
+    def library(self) -> bool:
+        """Whether cuBLASLt is there for products of many rows."""
+        return self._platform.library
 
     @property
     def stream(self) -> Any:  # noqa: ANN401 - CuPy has no types
@@ -176,43 +180,20 @@ class CudaDevice:
         return run
 
     def fuse(self, launches: Sequence[BoundLaunch], roots: Mapping[int, int], facts: FusionFacts) -> Groups:
-        """Norms, products of few rows, biases, residuals and gated activations become one launch each."""
-        if not self.fusing:
-            return ()
-        program = Program(launches, roots, facts)
-        for position in unread_positions(program, self._builds):
-            launches[position].kernel = nothing
-        plan = find_groups(program)
-        for group in plan.groups:
-            issue = self._bind(fused_launch(group.fused, clusters=self.clusters))
-            for position in group.members:
-                launches[position].kernel = nothing
-            launches[group.at].kernel = self._fused(issue, launches[group.at], plan.sums.get(group.at))
-        return tuple(tuple(sorted(group.members)) for group in plan.groups if len(group.members) > 1)
+        """Norms, products, biases, residuals and gated activations become one launch a group."""
+        return fuse_program(self, launches, roots, facts) if self.fusing else ()
 
     def stopwatch(self) -> EventStopwatch:
         """Events on the stream."""
         return EventStopwatch(self._runtime, self._stream)
 
-    def _builds(self, call: Call) -> bool:
-        """Whether a call's kernels can be made; what they are is thrown away."""
-        try:
-            BUILDERS[call.node.domain, call.node.operator](Work(call, self))
-        except NoKernelError:
-            return False
-        return True
+    def builds(self, call: Call) -> bool:
+        """Whether a call's kernels can be made; they are, and wait in its memo."""
+        return not self._prepare(BUILDERS[call.node.domain, call.node.operator], call.node, call).refusal
 
-    def _fused(self, issue: Issue, launch: BoundLaunch, total: DeviceArray | None) -> Kernel:
-        rest = None if total is None else norm_of_sum(launch.call, total)
-        behind = None if rest is None else self.kernel(rest.node, spec_for(rest.node))
-
-        def run(_call: Call) -> None:
-            issue()
-            self._recorder.note([issue])
-            if rest is not None and behind is not None:
-                behind(rest)
-
-        return run
+    def launching(self, launch: AnyLaunch) -> Callable[[], None]:
+        """A call that issues the launch, and notes it while a graph is recorded."""
+        return self._noted([self._bind(launch)])
 
     def _prepare(self, builder: Builder, node: Node, call: Call) -> Prepared:
         work = Work(call, self)
@@ -225,11 +206,11 @@ class CudaDevice:
         call.memo = None if work.volatile else made
         return made
 
-    def issue(self, launch: Launch) -> None:
+    def issue(self, launch: AnyLaunch) -> None:
         """Launches once."""
         self._bind(launch)()
 
-    def _bind(self, launch: Launch) -> Issue:
+    def _bind(self, launch: AnyLaunch) -> Issue:
         return self._platform.loader.bind(launch, self._stream.ptr, overlap=self.clusters)
 
     def _run_on_host(self, node: Node, spec: OpSpec, call: Call, why: str) -> None:
@@ -302,8 +283,12 @@ class CudaDevice:
         """Copies host elements of the same shape and type; waits until they are read."""
         if not target.size:
             return
+        staging = self._platform.staging
         for where, device in contiguous_runs(target):
             host = np.ascontiguousarray(source[where])
+            if staging is not None and host.nbytes >= STAGED_BYTES:
+                staging.copy(device.address, host)
+                continue
             self._copy(device.address, host.ctypes.data, device.nbytes, self._runtime.memcpyHostToDevice)
             self._stream.synchronize()
 
@@ -365,4 +350,7 @@ class CudaDevice:
         self._stream.synchronize()
         self.buffers.close()
         self._constants.clear()
+        self._platform.loader.close()
+        if self._platform.staging is not None:
+            self._platform.staging.close()
         self._refusals.clear()

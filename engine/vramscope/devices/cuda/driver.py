@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vramscope.devices.cuda.compiler import cache_folder, compiled
+from vramscope.devices.cuda.library_form import LibraryProduct
 from vramscope.devices.driver import LIBRARY
 from vramscope.errors import VramscopeError
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vramscope.devices.cuda.launch import Launch, Source
+    from vramscope.devices.cuda.library import BoundProduct, ProductLibrary
+    from vramscope.devices.cuda.library_form import AnyLaunch
 
 DYNAMIC_SHARED_ATTRIBUTE, CARVEOUT_ATTRIBUTE = 8, 9
 """``CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`` and ``…_PREFERRED_SHARED_MEMORY_CARVEOUT``."""
@@ -87,8 +90,11 @@ class BoundIssue:
 class KernelLoader:
     """Functions of compiled sources, loaded into the current context when first asked for."""
 
-    def __init__(self, architecture: str, folder: Path | None = None) -> None:
-        """``architecture`` as ``sm_90``; ``folder``: where compiled code is kept."""
+    def __init__(
+        self, architecture: str, folder: Path | None = None, products: ProductLibrary | None = None
+    ) -> None:
+        """``architecture`` as ``sm_90``; ``folder``: where compiled code is kept; ``products``: cuBLASLt."""
+        self._products = products
         self._architecture = architecture
         self._folder = folder or cache_folder()
         self._library = ctypes.CDLL(LIBRARY)
@@ -97,7 +103,7 @@ class KernelLoader:
         self._functions: dict[tuple[str, str], ctypes.c_void_p] = {}
         self._shared: dict[tuple[str, str], int] = {}
 
-    def bind(self, launch: Launch, stream: int, *, overlap: bool = False) -> BoundIssue:
+    def bind(self, launch: AnyLaunch, stream: int, *, overlap: bool = False) -> BoundIssue | BoundProduct:
         """The launch ready to be issued any number of times.
 
         Args:
@@ -108,6 +114,8 @@ class KernelLoader:
         Raises:
             VramscopeError: the source does not compile or load, or the driver refuses the launch.
         """
+        if isinstance(launch, LibraryProduct):
+            return self._bound_product(launch, stream)
         function = self._function(launch.source, launch.function)
         self._allow_shared(launch, function)
         held = [ctypes.create_string_buffer(item, len(item)) for item in launch.arguments]
@@ -118,6 +126,11 @@ class KernelLoader:
         library_call, handle = self._library.cuLaunchKernelEx, function.value
         issue = partial(library_call, address, handle, parameters, None)
         return BoundIssue(launch, issue, self, (held, pointers, attributes, config))
+
+    def _bound_product(self, product: LibraryProduct, stream: int) -> BoundProduct:
+        if self._products is None:
+            raise VramscopeError(f"the product {product.function}", "cuBLASLt is not installed")
+        return self._products.bind(product, stream)
 
     def _function(self, source: Source, name: str) -> ctypes.c_void_p:
         key = (source.text, name)
@@ -192,6 +205,8 @@ class KernelLoader:
         self._modules.clear()
         self._functions.clear()
         self._shared.clear()
+        if self._products is not None:
+            self._products.close()
 
 
 def _config(launch: Launch, stream: int, attributes: ctypes.Array[_Attribute], *, overlap: bool) -> _Config:

@@ -173,24 +173,26 @@ def _undisturbed(program: Program, group: Group) -> bool:
     fused = group.fused
     reads = [fused.x, fused.residual, fused.norm.skip if fused.norm else None]
     inputs = [item for item in reads if item is not None]
-    own = [item for item in inputs if not (item is fused.residual and _same(item, fused.y))]
-    if any(_overlap(fused.y, item) for item in own):
+    own = [item for item in inputs if not (item is fused.residual and same_bytes(item, fused.y))]
+    if any(overlap(fused.y, item) for item in own):
         return False
     for position in range(min(group.members), group.at):
         if position in group.members:
             continue
         for index in range(len(program.launches[position].call.placed)):
             written = program.placed(position, index)
-            if written is not None and any(_overlap(written, item) for item in inputs):
+            if written is not None and any(overlap(written, item) for item in inputs):
                 return False
     return True
 
 
-def _same(one: DeviceArray, two: DeviceArray) -> bool:
+def same_bytes(one: DeviceArray, two: DeviceArray) -> bool:
+    """Whether they lie at one place."""
     return one.address == two.address and one.nbytes == two.nbytes
 
 
-def _overlap(one: DeviceArray, two: DeviceArray) -> bool:
+def overlap(one: DeviceArray, two: DeviceArray) -> bool:
+    """Whether a byte belongs to both."""
     return one.address < two.address + two.nbytes and two.address < one.address + one.nbytes
 
 
@@ -201,7 +203,7 @@ def _join_pairs(program: Program, plan: Plan) -> None:
     for first in plan.groups:
         if id(first) in gone or first.fused.joined:
             continue
-        found = _activation(program, first)
+        found = activation_behind(program, first.writes)
         if found is None:
             continue
         activation, members, value = found
@@ -235,10 +237,10 @@ def _joinable(program: Program, first: Group, second: Group) -> bool:
     return same and two.joined == PLAIN and program.only_reader(second.writes) is not None
 
 
-def _activation(program: Program, group: Group) -> tuple[int, set[int], int] | None:
-    """The activation behind a product: which, its nodes, and the value it gives."""
-    readers = program.readers.get(program.root(group.writes), [])
-    if program.root(group.writes) in program.kept:
+def activation_behind(program: Program, value: int) -> tuple[int, set[int], int] | None:
+    """The activation of a value that nobody else sees: which, its nodes, and the value it gives."""
+    readers = program.readers.get(program.root(value), [])
+    if program.root(value) in program.kept:
         return None
     if len(readers) == 1:
         return _single_activation(program, readers[0])

@@ -7,19 +7,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vramscope.devices.cuda.driver import KernelLoader
+from vramscope.devices.cuda.library import open_library
 from vramscope.devices.cuda.pages import driver_memory
+from vramscope.devices.cuda.staging import Staging
 from vramscope.devices.driver import LIBRARY
 from vramscope.errors import InputError
 
 if TYPE_CHECKING:
     from vramscope.devices.base import Memory
-    from vramscope.devices.cuda.launch import Launch
+    from vramscope.devices.cuda.library_form import AnyLaunch
 
 
 class Issue(Protocol):
     """A launch that is ready: a call issues it once more."""
 
-    launch: Launch
+    @property
+    def launch(self) -> AnyLaunch:
+        """What it issues."""
 
     def __call__(self) -> None:
         """Issues it."""
@@ -28,7 +32,7 @@ class Issue(Protocol):
 class Loader(Protocol):
     """Makes launches ready."""
 
-    def bind(self, launch: Launch, stream: int, *, overlap: bool = False) -> Issue:
+    def bind(self, launch: AnyLaunch, stream: int, *, overlap: bool = False) -> Issue:
         """The launch as a call that issues it on the stream."""
 
     def graph_nodes(self, graph: int) -> int:
@@ -47,6 +51,7 @@ class Platform:
 
     ``hopper``: the card has clusters and programmatic dependent launch (compute capability 9.0 and up).
     ``memory``: where buffers come from; None for the runtime's ``malloc``.
+    ``library``: the loader binds cuBLASLt's products too. ``staging``: what large uploads go through.
     """
 
     runtime: Any
@@ -54,6 +59,8 @@ class Platform:
     loader: Loader
     hopper: bool = False
     memory: Memory | None = None
+    library: bool = False
+    staging: Staging | None = None
 
 
 def open_platform(index: int) -> Platform:
@@ -79,4 +86,12 @@ def open_platform(index: int) -> Platform:
     stream = cupy.cuda.Stream(non_blocking=True)
     capability = cupy.cuda.Device(index).compute_capability
     memory = driver_memory(ctypes.CDLL(LIBRARY), index, runtime)
-    return Platform(runtime, stream, KernelLoader(f"sm_{capability}"), int(capability) >= 90, memory)
+    products = open_library()
+    if products is not None:
+        products.start(runtime.setDevice, index)
+    loader = KernelLoader(f"sm_{capability}", products=products)
+    return Platform(
+        *(runtime, stream, loader, int(capability) >= 90, memory),
+        library=products is not None,
+        staging=Staging(runtime, stream.ptr),
+    )

@@ -10,7 +10,7 @@ from vramscope.devices.cuda.work import NoKernelError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vramscope.devices.cuda.launch import Launch
+    from vramscope.devices.cuda.library_form import AnyLaunch
     from vramscope.devices.cuda.platform import Issue
     from vramscope.devices.cuda.work import Work
     from vramscope.ops.call import Call, Tensor
@@ -29,7 +29,7 @@ def nothing(_call: Call) -> None:
     """The node's work is done by another launch."""
 
 
-def no_kernel(_work: Work) -> Sequence[Launch]:
+def no_kernel(_work: Work) -> Sequence[AnyLaunch]:
     """The builder of operators that have none.
 
     Raises:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -11,22 +10,26 @@ import numpy as np
 
 from vramscope.devices.cuda.launch import Launch, Source, blocks, i64, numbers, pointer, source
 from vramscope.devices.cuda.layout import flat_grid
+from vramscope.devices.cuda.product_form import Bias, Product, Room, product_launch, products_source
 from vramscope.devices.cuda.strided import THREADS, merged, type_name
 from vramscope.devices.cuda.work import NoKernelError
 from vramscope.graph.dtypes import ElementType
-from vramscope.ops.cuda_workspace import FEW_ROWS, MATRIX_TILE, dense_columns
+from vramscope.ops.cuda_workspace import FEW_ROWS, dense_columns, library_room, matmul_room
 from vramscope.ops.kernels.nbits_form import nbits_form
+from vramscope.units import align
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vramscope.devices.cuda.array import DeviceArray
+    from vramscope.devices.cuda.library_form import AnyLaunch
     from vramscope.devices.cuda.work import Builder, Work
+    from vramscope.ops.kernels.nbits_form import NBitsForm
 
-TENSOR_SHARED = 3 * 2 * MATRIX_TILE * 32 * 2
-"""Shared memory of the matrix-unit kernel: three slices of both operands."""
 TARGET_BLOCKS = 264
 """Twice the multiprocessors of a large card: fewer blocks leave some of it idle."""
+WORDS_A_THREAD = 4
+"""Words of codes that one thread makes dense."""
 
 
 def _float_kind(value: DeviceArray) -> str:
@@ -36,108 +39,7 @@ def _float_kind(value: DeviceArray) -> str:
     return name
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
-    """One batched product A [m, k] · B [k, n]; strides in elements, batch axes first.
-
-    Attributes:
-        m: rows.
-        n: columns.
-        k: depth.
-        a: strides of A along m and k.
-        b: strides of B along k and n.
-        row: stride of C along m; along n it is 1.
-        batch: extents of the batch axes.
-        steps: strides of A, B and C along each batch axis.
-    """
-
-    m: int
-    n: int
-    k: int
-    a: tuple[int, int]
-    b: tuple[int, int]
-    row: int
-    batch: tuple[int, ...] = ()
-    steps: tuple[tuple[int, ...], ...] = ((), (), ())
-
-
-@dataclass(frozen=True, slots=True)
-class Bias:
-    """``beta · value`` added to every element; strides along m and n."""
-
-    value: DeviceArray
-    steps: tuple[int, int]
-    beta: float = 1.0
-
-
-def gemm_launch(
-    kind: str,
-    product: Product,
-    pointers: tuple[bytes, bytes, bytes],
-    *,
-    bias: Bias | None = None,
-    alpha: float = 1.0,
-) -> Launch:
-    """The tiled product for any strides. ``pointers``: of A, B and C."""
-    if len(product.batch) > 3:
-        raise NoKernelError("its batch axes are strided in more than three ways")
-    room = (0,) * (3 - len(product.batch))
-    extents = (*(1,) * len(room), *product.batch)
-    steps = [item for strides in product.steps for item in (*room, *strides)]
-    bias_steps = bias.steps if bias else (0, 0)
-    form = struct.pack(
-        "<22q2d",
-        *(product.m, product.n, product.k, *product.a, *product.b, product.row, *bias_steps),
-        *(*extents, *steps),
-        *(alpha, bias.beta if bias else 0.0),
-    )
-    grid = (blocks(product.n, 64), blocks(product.m, 64), prod(product.batch))
-    a, b, c = pointers
-    arguments = (form, a, b, pointer(bias.value if bias else None), c)
-    return Launch(_products(kind, 1, 4), "gemm", grid, (256, 1, 1), arguments)
-
-
-def product_launch(
-    kind: str,
-    product: Product,
-    addresses: tuple[int, int, int],
-    *,
-    bias: Bias | None = None,
-    alpha: float = 1.0,
-) -> Launch:
-    """The product on the matrix units where it has their form, else the plain one. ``addresses``: A, B, C."""
-    if not _tensor_suits(kind, product, addresses):
-        a, b, c = (pointer(item) for item in addresses)
-        return gemm_launch(kind, product, (a, b, c), bias=bias, alpha=alpha)
-    columns = product.b[1] == 1
-    steps = bias.steps if bias else (0, 0)
-    leading = product.b[0] if columns else product.b[1]
-    sizes = (product.m, product.n, product.k, product.a[0], leading, product.row, *steps)
-    form = struct.pack("<8q2d", *sizes, alpha, bias.beta if bias else 0.0)
-    text = source("tensor", (("T", kind), ("HALF", str(int(kind == "f16"))), ("COLUMNS", str(int(columns)))))
-    grid = (blocks(product.m, MATRIX_TILE), blocks(product.n, MATRIX_TILE), 1)
-    a, b, c = (pointer(item) for item in addresses)
-    arguments = (form, a, b, pointer(bias.value if bias else None), c)
-    return Launch(text, "tensor", grid, (256, 1, 1), arguments, TENSOR_SHARED)
-
-
-def _tensor_suits(kind: str, product: Product, addresses: tuple[int, int, int]) -> bool:
-    """Whole 16-byte pieces of both operands, one batch, enough rows."""
-    columns = product.b[1] == 1
-    leading = product.b[0] if columns else product.b[1]
-    sides = columns or product.b[0] == 1
-    even = all(item % 8 == 0 for item in (product.k, product.a[0], leading))
-    width = product.n % (8 if columns else 2) == 0 and product.row % 2 == 0
-    placed = addresses[0] % 16 == 0 and addresses[1] % 16 == 0 and addresses[2] % 4 == 0
-    enough = product.m > FEW_ROWS and not product.batch and product.a[1] == 1
-    return kind in ("f16", "bf16") and sides and even and width and placed and enough
-
-
-def _products(kind: str, rows: int, lanes: int) -> Source:
-    return source("products", (("T", kind), ("ROWS", str(rows)), ("LANES", str(lanes))))
-
-
-def _matmul(work: Work) -> list[Launch]:
+def _matmul(work: Work) -> list[AnyLaunch]:
     a, b, out = work.input(0), work.input(1), work.output(0)
     kind = _float_kind(a)
     if min(a.ndim, b.ndim) == 0 or a.dtype != b.dtype or not out.contiguous:
@@ -154,7 +56,15 @@ def _matmul(work: Work) -> list[Launch]:
     vector = _vector_launch(kind, product, (a, b, out))
     if vector is not None:
         return [vector]
-    return [product_launch(kind, product, (a.address, b.address, out.address))]
+    room = _room(work, matmul_room(work.shape(0), work.shape(1)))
+    return [product_launch(kind, product, (a.address, b.address, out.address), room=room)]
+
+
+def _room(work: Work, size: int, start: int = 0) -> Room | None:
+    """What the plan holds for cuBLASLt from ``start`` on; None where own kernels are to do it."""
+    if not size or not work.mirror.library:
+        return None
+    return Room(work.scratch(size, start), size)
 
 
 def _product(a: DeviceArray, b: DeviceArray) -> Product:
@@ -195,11 +105,11 @@ def _vector_launch(
     if product.b == (product.n, 1) and product.n % vector == 0 and b.address % 16 == 0:
         lanes = columns_lanes(product.n, vector)
         grid = (blocks(product.n, lanes * vector), 1, 1)
-        return Launch(_products(kind, product.m, lanes), "gemv_columns", grid, (256, 1, 1), arguments)
+        return Launch(products_source(kind, product.m, lanes), "gemv_columns", grid, (256, 1, 1), arguments)
     suited = product.k % vector == 0 and b.address % 16 == 0 and a.address % 16 == 0
     if product.b == (1, product.k) and suited and product.a[0] % vector == 0:
         grid = (blocks(product.n, 8), 1, 1)
-        return Launch(_products(kind, product.m, 4), "gemv_rows", grid, (256, 1, 1), arguments)
+        return Launch(products_source(kind, product.m, 4), "gemv_rows", grid, (256, 1, 1), arguments)
     return None
 
 
@@ -208,7 +118,7 @@ def columns_lanes(columns: int, vector: int) -> int:
     return next((n for n in (16, 8, 4) if columns // (n * vector) >= TARGET_BLOCKS), 2)
 
 
-def _gemm(work: Work) -> list[Launch]:
+def _gemm(work: Work) -> list[AnyLaunch]:
     a, b, out = work.input(0), work.input(1), work.output(0)
     kind = _float_kind(a)
     node = work.node
@@ -229,10 +139,11 @@ def _gemm(work: Work) -> list[Launch]:
         if vector is not None:
             return [vector]
     addresses = (a.address, b.address, out.address)
-    return [product_launch(kind, product, addresses, bias=bias, alpha=alpha)]
+    room = _room(work, library_room(product.m, product.n))
+    return [product_launch(kind, product, addresses, bias=bias, alpha=alpha, room=room)]
 
 
-def _matmul_nbits(work: Work) -> list[Launch]:
+def _matmul_nbits(work: Work) -> list[AnyLaunch]:
     x, weight, scales, out = work.input(0), work.input(1), work.input(2), work.output(0)
     kind = _float_kind(x)
     form = nbits_form(work.node, x.shape, half=False, zeros=work.has(3), grouped=work.has(4))
@@ -242,39 +153,56 @@ def _matmul_nbits(work: Work) -> list[Launch]:
         raise NoKernelError("a tensor is strided or empty")
     if scales.dtype != x.dtype:
         raise NoKernelError("its scales have another type than its activation")
-    zero_kind = 0 if zeros is None else 1 if zeros.dtype == np.uint8 else 2
-    row_bytes = form.blocks * form.blob
-    geometry = (form.columns, form.depth, form.blocks, form.block, row_bytes, form.zero_bytes)
-    shape = numbers((*geometry, form.depth, form.columns))
-    words = 4 if row_bytes % 16 == 0 and weight.address % 16 == 0 else 1
-    rows = form.rows if form.rows <= FEW_ROWS else 1
-    text = source(
-        "nbits",
-        tuple(
-            (name, str(value))
-            for name, value in (
-                *(("T", kind), ("BITS", form.bits), ("ZERO", zero_kind), ("ROWS", rows), ("WORDS", words)),
-            )
-        ),
-    )
+    shape = numbers(_geometry(form))
     if form.rows <= FEW_ROWS and groups is None:
         tensors = (x, weight, scales, zeros, bias, out)
         arguments = (shape, *(pointer(item) for item in tensors))
+        text = _nbits_source(kind, form, weight, zeros, form.rows)
         return [Launch(text, "gemv_nbits", (blocks(form.columns, 8), 1, 1), (256, 1, 1), arguments)]
+    text = _nbits_source(kind, form, weight, zeros, 1)
     tile = dense_columns(form.columns, form.depth, x.itemsize)
     dense = work.scratch(tile * form.depth * x.itemsize)
-    found = []
+    room = _room(work, library_room(form.rows, tile), align(tile * form.depth * x.itemsize))
+    found: list[AnyLaunch] = []
     for first in range(0, form.columns, tile):
         count = min(tile, form.columns - first)
         inputs = (weight, scales, zeros, groups)
         arguments = (shape, i64(first), i64(count), *(pointer(item) for item in inputs), pointer(dense))
-        grid = flat_grid(count * form.depth)
-        found.append(Launch(text, "dense_nbits", grid, (THREADS, 1, 1), arguments))
+        found.append(_dense_launch(text, form, arguments, count, grouped=groups is not None))
         product = Product(form.rows, count, form.depth, (form.depth, 1), (1, form.depth), form.columns)
         target = out.address + first * out.itemsize
         tail = Bias(bias.reshape(-1)[first:], (0, 1)) if bias is not None else None
-        found.append(product_launch(kind, product, (x.address, dense, target), bias=tail))
+        found.append(product_launch(kind, product, (x.address, dense, target), bias=tail, room=room))
     return found
+
+
+def _geometry(form: NBitsForm) -> tuple[int, ...]:
+    """The ``NBits`` structure of the kernels."""
+    row_bytes = form.blocks * form.blob
+    sizes = (form.columns, form.depth, form.blocks, form.block, row_bytes, form.zero_bytes)
+    return (*sizes, form.depth, form.columns)
+
+
+def _nbits_source(
+    kind: str, form: NBitsForm, weight: DeviceArray, zeros: DeviceArray | None, rows: int
+) -> Source:
+    zero_kind = 0 if zeros is None else 1 if zeros.dtype == np.uint8 else 2
+    words = 4 if form.blocks * form.blob % 16 == 0 and weight.address % 16 == 0 else 1
+    names = (("T", kind), ("BITS", form.bits), ("ZERO", zero_kind), ("ROWS", rows), ("WORDS", words))
+    return source("nbits", tuple((name, str(value)) for name, value in names))
+
+
+def _dense_launch(
+    text: Source, form: NBitsForm, arguments: tuple[bytes, ...], count: int, *, grouped: bool
+) -> Launch:
+    """``count`` columns of the weight made dense: by whole words of codes where every word has one scale."""
+    codes = 32 // form.bits
+    even = form.depth % codes == 0 and form.block % codes == 0 and form.blob % 4 == 0
+    if grouped or not even or count * form.depth >= 2**31:
+        grid = flat_grid(count * form.depth)
+        return Launch(text, "dense_nbits", grid, (THREADS, 1, 1), arguments)
+    grid = (blocks(count * (form.depth // codes), THREADS * WORDS_A_THREAD), 1, 1)
+    return Launch(text, "dense_words", grid, (THREADS, 1, 1), arguments)
 
 
 _CODES: Mapping[ElementType, tuple[int, str]] = {

@@ -6,7 +6,7 @@ import struct
 from math import prod
 from typing import TYPE_CHECKING
 
-from vramscope.devices.cuda.launch import Launch, blocks, generated, numbers, pointer, source
+from vramscope.devices.cuda.launch import Launch, blocks, f32, generated, i64, numbers, pointer, source
 from vramscope.devices.cuda.strided import FLOATS, Axes, elementwise, merged, type_name
 from vramscope.devices.cuda.work import NoKernelError
 from vramscope.graph.dtypes import from_numpy
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 _CONTRIB = "com.microsoft"
 MOST_SHARED = 227 * 1024
 """Dynamic shared memory of one block on the architectures from 8.0 on is less or equal."""
+
+MANY_ROWS = 32
+"""Rows from which on an RMS norm keeps them in registers, a block a row."""
+PIECES = 8
+"""Pieces of 16 bytes that a thread of it holds, where the row is not longer than a block's."""
 
 
 def row_threads(width: int) -> int:
@@ -59,6 +64,8 @@ def _norm(given: _NormInputs, *, centred: bool, epsilon: float) -> list[Launch]:
     if x.size == 0:
         return []
     skip_rows = given.skip.size // width if given.skip is not None else 1
+    if _in_pieces(given, centred=centred):
+        return [_norm_pieces(given, skip_rows, epsilon)]
     kinds = (("T", _narrow_kind(x)), ("G", _narrow_kind(given.gamma)), ("Y", _narrow_kind(given.y)))
     form = struct.pack("<qqqd", width, skip_rows, int(centred), epsilon)
     pointers = (x, given.skip, given.bias, given.gamma, given.beta, given.y)
@@ -73,6 +80,28 @@ def _norm(given: _NormInputs, *, centred: bool, epsilon: float) -> list[Launch]:
             4 * width,
         )
     ]
+
+
+def _in_pieces(given: _NormInputs, *, centred: bool) -> bool:
+    """Whether it is an RMS norm of many rows with one type, in whole pieces of 16 bytes."""
+    tensors = [given.x, given.gamma, given.y, given.skip, given.total]
+    held = [item for item in tensors if item is not None]
+    plain = not centred and all(item is None for item in (given.bias, given.beta, given.mean, given.inverse))
+    even = all(item.dtype == given.x.dtype and item.address % 16 == 0 for item in held)
+    pieces = given.width * given.x.itemsize
+    return (
+        plain and even and given.x.size // given.width >= MANY_ROWS and pieces % 16 == 0 and pieces <= 2**17
+    )
+
+
+def _norm_pieces(given: _NormInputs, skip_rows: int, epsilon: float) -> Launch:
+    pieces = given.width * given.x.itemsize // 16
+    threads = min(1024, max(32, -(-pieces // (32 * PIECES)) * 32))
+    defines = (("T", _narrow_kind(given.x)), ("PIECES", str(-(-pieces // threads))))
+    pointers = (given.x, given.skip, given.gamma, given.y, given.total)
+    arguments = (i64(given.width), i64(skip_rows), f32(epsilon), *(pointer(item) for item in pointers))
+    grid = (given.x.size // given.width, 1, 1)
+    return Launch(source("norm", defines), "norm_pieces", grid, (threads, 1, 1), arguments)
 
 
 def _statistic(work: Work, index: int) -> DeviceArray | None:

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from vramscope.devices.cuda.array import DeviceArray
-    from vramscope.devices.cuda.launch import Launch
+    from vramscope.devices.cuda.library_form import AnyLaunch
     from vramscope.graph.model import Array, Node
     from vramscope.ops.call import Call
 
-    Builder: TypeAlias = Callable[["Work"], Sequence[Launch]]
+    Builder: TypeAlias = Callable[["Work"], Sequence[AnyLaunch]]
 
 
 @dataclass(eq=False)
@@ -37,6 +37,10 @@ class Mirror(Protocol):
     @property
     def clusters(self) -> bool:
         """Whether the card runs clusters of blocks."""
+
+    @property
+    def library(self) -> bool:
+        """Whether cuBLASLt is there for products of many rows."""
 
     def constant(self, value: DeviceArray) -> Array | None:
         """The constant at this address; None when it is none, or too large to be kept."""

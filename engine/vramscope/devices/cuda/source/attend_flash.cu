@@ -1,7 +1,16 @@
-// The matrix units' form for many queries: HEAD a multiple of 64, no mask. grid (tiles of 64 queries, heads, batch),
-// 128 threads; a warp holds 16 query rows. Rows lie in shared memory with their 16-byte pieces exchanged.
+// The matrix units' form for many queries: HEAD a multiple of 16 up to 128, no mask. A block takes 64 queries of one
+// head, a warp 16 of them; keys and values come in pieces of 64 rows, two in flight. A row in shared memory is
+// 16 bytes longer than a head, so that eight rows of one column of pieces use every bank. EVEN 1: rotation over whole
+// halves, no interleaving, every row at a multiple of 16 bytes.
 #define KEYS 64
-__device__ __forceinline__ u32 place(int row, int chunk) { return (u32)(row * HEAD * 2 + ((chunk & ~7) | ((chunk ^ row) & 7)) * 16); }
+#define QUERIES 64
+#define THREADS (QUERIES / 16 * 32)
+#define BLOCKS (HEAD <= 64 ? 3 : 2)
+#define LINE (HEAD * 2 + 16)
+#define PAIRS (HEAD / 16)
+#define SHARE (PAIRS <= 1 ? 1 : PAIRS <= 2 ? 2 : PAIRS <= 4 ? 4 : 8)
+#define LOG2E 1.4426950408889634f
+
 __device__ __forceinline__ void copy16(u32 to, const void* from, bool there) {
   int size = there ? 16 : 0;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(size));
@@ -14,113 +23,227 @@ __device__ __forceinline__ void load4_turned(u32* r, u32 at) {
 }
 #if HALF
 #define PRODUCT "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+#define NARROW "cvt.rn.f16x2.f32"
 #else
 #define PRODUCT "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
+#define NARROW "cvt.rn.bf16x2.f32"
 #endif
 __device__ __forceinline__ void multiply(float* acc, const u32* x, u32 b0, u32 b1) {
   asm volatile(PRODUCT " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3]) : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(b0), "r"(b1));
 }
-__device__ __forceinline__ u32 pair_of(float a, float b) { return (u32)To<T>::from(a).bits | (u32)To<T>::from(b).bits << 16; }
+__device__ __forceinline__ u32 pair_of(float a, float b) { u32 r; asm(NARROW " %0, %1, %2;" : "=r"(r) : "f"(b), "f"(a)); return r; }
+__device__ __forceinline__ float power(float v) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v)); return r; }
 
-__device__ __forceinline__ void bring(const Attend& a, u32 keys, u32 values, i64 b, i64 kv, i64 j0, i64 stop) {
-  for (int i = threadIdx.x; i < KEYS * HEAD / 8; i += 128) {
-    int row = i / (HEAD / 8), chunk = i % (HEAD / 8);
-    bool there = j0 + row < stop;
-    i64 j = there ? j0 + row : 0;
-    copy16(keys + place(row, chunk), a.k + b * a.k_b + kv * a.k_h + j * a.k_s + chunk * 8, there);
-    copy16(values + place(row, chunk), a.v + b * a.v_b + kv * a.v_h + j * a.v_s + chunk * 8, there);
+// Eight elements of a row and the eight that turn with them, half a row on, normed and rotated. SHARE threads side by
+// side have one row; `c` says which piece of it is a thread's; all threads of a warp take part.
+__device__ __forceinline__ void turn(const T* row, int c, bool mine, i64 position, const Rotary& r, const T* norm,
+                                     float epsilon, float* low, float* high) {
+#pragma unroll
+  for (int i = 0; i < 8; i++) low[i] = high[i] = 0.f;
+  if (mine) { load_wide<8>(row + c * 8, low); load_wide<8>(row + HEAD / 2 + c * 8, high); }
+  if (norm) {
+    float squares = 0.f, w[8];
+#pragma unroll
+    for (int i = 0; i < 8; i++) squares += low[i] * low[i] + high[i] * high[i];
+#pragma unroll
+    for (int o = 1; o < SHARE; o *= 2) squares += __shfl_xor_sync(WHOLE_WARP, squares, o);
+    float inverse = 1.f / sqrtf(squares / (float)HEAD + epsilon);
+    if (mine) {
+      load_wide<8>(norm + c * 8, w);
+#pragma unroll
+      for (int i = 0; i < 8; i++) low[i] *= inverse * w[i];
+      load_wide<8>(norm + HEAD / 2 + c * 8, w);
+#pragma unroll
+      for (int i = 0; i < 8; i++) high[i] *= inverse * w[i];
+    }
   }
-  asm volatile("cp.async.commit_group;");
+  if (mine && r.cos && position >= 0 && position < r.table) {
+    float cosine[8], sine[8];
+    load_wide<8>(r.cos + position * r.half + c * 8, cosine); load_wide<8>(r.sin + position * r.half + c * 8, sine);
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+      float x = low[i], y = high[i];
+      low[i] = x * cosine[i] - y * sine[i]; high[i] = x * sine[i] + y * cosine[i];
+    }
+  }
 }
 
-extern "C" __global__ __launch_bounds__(128) void attend_flash(Attend a) {
-  BEGIN();
-  extern __shared__ __align__(128) u8 memory[];
-  __shared__ float fresh[4][HEAD];
-  constexpr u32 BYTES = 64 * HEAD * 2;
-  u32 base = (u32)__cvta_generic_to_shared(memory);
-  int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  i64 h = blockIdx.y, b = blockIdx.z, kv = h / a.group, s0 = (gridDim.x - 1 - blockIdx.x) * 64LL;
+__device__ __forceinline__ void put8(void* to, const float* from) {
+  Pack<u32, 4> out;
+#pragma unroll
+  for (int i = 0; i < 4; i++) out.v[i] = pair_of(from[2 * i], from[2 * i + 1]);
+  *(Pack<u32, 4>*)to = out;
+}
+
+struct Append {
+  const T* k; const T* v; T* keys; T* values; const T* norm;
+  i64 k_b, k_s, k_h, v_b, v_s, v_h, keys_b, keys_h, keys_s, values_b, values_h, values_s, rows;
+  Lengths lengths; Rotary rotary; double epsilon;
+};
+
+// grid (groups of 256 / SHARE new rows, 1, batch): keys (normed, rotated) and values into their cache rows.
+extern "C" __global__ __launch_bounds__(256) void append_even(Append a, i64 heads) { BEGIN();
+  i64 row = (blockIdx.x * 256LL + threadIdx.x) / SHARE, s = row / heads, h = row - s * heads, b = blockIdx.z;
+  int c = threadIdx.x % SHARE;
   Extent e = extent_of(a.lengths, b);
-  i64 last = s0 + 64 < e.count ? s0 + 64 : e.count, first, stop, unused;
-  visible(a, e, e.offset + s0, &first, &unused);
-  visible(a, e, e.offset + last - 1, &unused, &stop);
-  if (s0 >= e.count) stop = first;
-  if (first < stop) bring(a, base + BYTES, base + 3 * BYTES, b, kv, first, stop);
-  for (int r = 0; r < 16; r++) {
-    i64 s = s0 + warp * 16 + r;
-    T* row = (T*)memory;
+  i64 to = (a.lengths.window ? e.held : e.offset) + s;
+  bool mine = c < PAIRS && s < e.count && s < a.lengths.positions && to >= 0 && to < a.rows;
+  i64 position = !mine ? -1 : a.rotary.positions ? a.rotary.positions[b * a.lengths.positions + s] : e.offset + s;
+  float low[8], high[8];
+  turn(a.k + b * a.k_b + s * a.k_s + h * a.k_h, c, mine, position, a.rotary, a.norm, (float)a.epsilon, low, high);
+  if (!mine) return;
+  const T* v = a.v + b * a.v_b + s * a.v_s + h * a.v_h + c * 8;
+  T* keys = a.keys + b * a.keys_b + h * a.keys_h + to * a.keys_s + c * 8;
+  T* values = a.values + b * a.values_b + h * a.values_h + to * a.values_s + c * 8;
+  put8(keys, low); put8(keys + HEAD / 2, high);
+  *(Pack<T, 8>*)values = *(const Pack<T, 8>*)v;
+  *(Pack<T, 8>*)(values + HEAD / 2) = *(const Pack<T, 8>*)(v + HEAD / 2);
+}
+
+// 64 rows of keys or values into shared memory; rows from `stop` on become 0.
+__device__ __forceinline__ void bring(const T* from, i64 step, u32 to, int j0, int stop) {
+#pragma unroll
+  for (int i = threadIdx.x; i < KEYS * HEAD / 8; i += THREADS) {
+    int row = i / (HEAD / 8), chunk = i % (HEAD / 8);
+    bool there = j0 + row < stop;
+    copy16(to + row * LINE + chunk * 16, from + (there ? j0 + row : 0) * step + chunk * 8, there);
+  }
+}
+
+// The block's query rows, normed and rotated, into shared memory; rows behind the last one are 0.
+__device__ __forceinline__ void bring_queries(const Attend& a, const Extent& e, u8* memory, i64 b, i64 h, i64 s0) {
+#if EVEN
+#pragma unroll 2
+  for (int t = threadIdx.x; t < QUERIES * SHARE; t += THREADS) {
+    int r = t / SHARE, c = t % SHARE;
+    i64 s = s0 + r;
+    bool mine = c < PAIRS && s < e.count;
+    i64 position = !mine ? -1 : a.rotary.positions ? a.rotary.positions[b * a.lengths.positions + s] : e.offset + s;
+    float low[8], high[8];
+    turn(a.q + b * a.q_b + s * a.q_s + h * a.q_h, c, mine, position, a.rotary, a.norm, (float)a.epsilon, low, high);
+    if (c < PAIRS) { put8(memory + r * LINE + c * 16, low); put8(memory + r * LINE + HEAD + c * 16, high); }
+  }
+#else
+  __shared__ float fresh[THREADS / 32][HEAD];
+  int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  for (int r = warp * 16; r < (warp + 1) * 16; r++) {
+    i64 s = s0 + r;
     if (s < e.count) {
       i64 position = a.rotary.positions ? a.rotary.positions[b * a.lengths.positions + s] : e.offset + s;
-      prepare(fresh[warp], a.q + b * a.q_b + s * a.q_s + h * a.q_h, position, a.rotary, a.norm, (float)a.epsilon, (float)a.scale);
+      prepare(fresh[warp], a.q + b * a.q_b + s * a.q_s + h * a.q_h, position, a.rotary, a.norm, (float)a.epsilon, 1.f);
     }
-    for (int i = lane; i < HEAD; i += 32)
-      row[place(warp * 16 + r, i / 8) / 2 + i % 8] = To<T>::from(s < e.count ? fresh[warp][i] : 0.f);
+    for (int i = lane; i < HEAD; i += 32) ((T*)(memory + r * LINE))[i] = To<T>::from(s < e.count ? fresh[warp][i] : 0.f);
     __syncwarp();
   }
+#endif
+}
+
+__device__ __forceinline__ void scores_of(float (*score)[4], const u32 (*q)[4], u32 keys) {
+#pragma unroll
+  for (int i = 0; i < 32; i++) score[i / 4][i % 4] = 0.f;
+#pragma unroll
+  for (int d = 0; d < HEAD / 16; d++)
+#pragma unroll
+    for (int n = 0; n < 4; n++) {
+      u32 r[4];
+      load4(r, keys + n * 16 * LINE + d * 32);
+      multiply(score[2 * n], q[d], r[0], r[1]);
+      multiply(score[2 * n + 1], q[d], r[2], r[3]);
+    }
+}
+
+// grid (tiles of 64 queries, heads, batch): the latest queries, which see most keys, come first.
+extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void attend_flash(Attend a) {
+  BEGIN();
+  extern __shared__ __align__(128) u8 memory[];
+  constexpr u32 PIECE = KEYS * LINE;
+  u32 base = (u32)__cvta_generic_to_shared(memory), key_room = base + QUERIES * LINE, value_room = key_room + 2 * PIECE;
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  i64 h = blockIdx.y, b = blockIdx.z, kv = h / a.group, s0 = (gridDim.x - 1 - blockIdx.x) * (i64)QUERIES;
+  Extent e = extent_of(a.lengths, b);
+  const T* k = a.k + b * a.k_b + kv * a.k_h;
+  const T* v = a.v + b * a.v_b + kv * a.v_h;
+  i64 from, until, unused, mine = s0 + warp * 16;
+  visible(a, e, e.offset + s0, &from, &unused);
+  visible(a, e, e.offset + (s0 + QUERIES < e.count ? s0 + QUERIES : e.count) - 1, &unused, &until);
+  int first = (int)from, stop = s0 < e.count ? (int)until : first;
+  // What a warp's rows see: nothing before `open` and from `shut` on, all of it from `whole` to `cut`.
+  visible(a, e, e.offset + mine, &from, &until);
+  int open = (int)from, cut = (int)until;
+  visible(a, e, e.offset + (mine + 16 < e.count ? mine + 16 : e.count) - 1, &from, &until);
+  int whole = (int)from, shut = mine < e.count ? (int)until : 0;
+  bring(k, a.k_s, key_room, first, stop);
+  bring(v, a.v_s, value_room, first, stop);
+  asm volatile("cp.async.commit_group;");
+  bring_queries(a, e, memory, b, h, s0);
+  __syncthreads();
   u32 q[HEAD / 16][4];
 #pragma unroll
-  for (int k = 0; k < HEAD / 16; k++) load4(q[k], base + place(warp * 16 + lane % 16, 2 * k + lane / 16));
-  i64 low[2], high[2];
-#pragma unroll
-  for (int r = 0; r < 2; r++) {
-    i64 s = s0 + warp * 16 + lane / 4 + 8 * r;
-    visible(a, e, e.offset + s, &low[r], &high[r]);
-    if (s >= e.count) high[r] = low[r];
-  }
+  for (int d = 0; d < HEAD / 16; d++) load4(q[d], base + (warp * 16 + lane % 16) * LINE + (2 * d + lane / 16) * 16);
+  float unit = a.softcap > 0 ? LOG2E : (float)a.scale * LOG2E;
   float out[HEAD / 8][4] = {}, m[2] = {-INFINITE, -INFINITE}, l[2] = {};
-  int turn = 0;
-  for (i64 j0 = first; j0 < stop; j0 += KEYS, turn ^= 1) {
+  u32 key_at = (lane / 16 * 8 + lane % 8) * LINE + lane / 8 % 2 * 16, value_at = lane % 16 * LINE + lane / 16 * 16;
+  int round = 0;
+  for (int j0 = first; j0 < stop; j0 += KEYS, round ^= 1) {
     asm volatile("cp.async.wait_group 0;");
     __syncthreads();
-    if (j0 + KEYS < stop) bring(a, base + (1 + (turn ^ 1)) * BYTES, base + (3 + (turn ^ 1)) * BYTES, b, kv, j0 + KEYS, stop);
-    u32 keys = base + (1 + turn) * BYTES, values = base + (3 + turn) * BYTES;
-    float score[8][4] = {};
+    if (j0 + KEYS < stop) {
+      bring(k, a.k_s, key_room + (round ^ 1) * PIECE, j0 + KEYS, stop);
+      bring(v, a.v_s, value_room + (round ^ 1) * PIECE, j0 + KEYS, stop);
+      asm volatile("cp.async.commit_group;");
+    }
+    if (j0 >= shut || j0 + KEYS <= open) continue;
+    float score[8][4];
+    scores_of(score, q, key_room + round * PIECE + key_at);
+    if (a.softcap > 0) {
+      float cap = (float)a.softcap, inner = (float)(a.scale / a.softcap);
 #pragma unroll
-    for (int k = 0; k < HEAD / 16; k++)
+      for (int i = 0; i < 32; i++) score[i / 4][i % 4] = cap * tanhf(score[i / 4][i % 4] * inner);
+    }
+    if (j0 < whole || j0 + KEYS > cut) {
 #pragma unroll
-      for (int n = 0; n < 4; n++) {
-        u32 r[4];
-        load4(r, keys + place(n * 16 + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
-        multiply(score[2 * n], q[k], r[0], r[1]);
-        multiply(score[2 * n + 1], q[k], r[2], r[3]);
+      for (int r = 0; r < 2; r++) {
+        i64 low, high;
+        visible(a, e, e.offset + mine + lane / 4 + 8 * r, &low, &high);
+        int begin = (int)low - j0 - lane % 4 * 2, end = (int)high - j0 - lane % 4 * 2;
+#pragma unroll
+        for (int n = 0; n < 8; n++)
+#pragma unroll
+          for (int c = 0; c < 2; c++)
+            if (n * 8 + c < begin || n * 8 + c >= end) score[n][2 * r + c] = -INFINITE;
       }
-    float top[2] = {m[0], m[1]};
-#pragma unroll
-    for (int n = 0; n < 8; n++)
-#pragma unroll
-      for (int c = 0; c < 4; c++) {
-        i64 j = j0 + n * 8 + lane % 4 * 2 + c % 2;
-        float v = score[n][c];
-        if (a.softcap > 0) v = (float)a.softcap * tanhf(v / (float)a.softcap);
-        if (j < low[c / 2] || j >= high[c / 2]) v = -INFINITE;
-        score[n][c] = v; top[c / 2] = fmaxf(top[c / 2], v);
-      }
+    }
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-      top[r] = fmaxf(top[r], __shfl_xor_sync(WHOLE_WARP, top[r], 1));
-      top[r] = fmaxf(top[r], __shfl_xor_sync(WHOLE_WARP, top[r], 2));
-      float keep = rescale(m[r], top[r]);
-      m[r] = top[r]; l[r] *= keep;
+      float top = m[r];
+#pragma unroll
+      for (int n = 0; n < 8; n++) top = fmaxf(top, fmaxf(score[n][2 * r], score[n][2 * r + 1]));
+      top = fmaxf(top, __shfl_xor_sync(WHOLE_WARP, top, 1));
+      top = fmaxf(top, __shfl_xor_sync(WHOLE_WARP, top, 2));
+      float most = top == -INFINITE ? 0.f : top * unit, keep = power(m[r] * unit - most), sum = 0.f;
+      m[r] = top;
+#pragma unroll
+      for (int n = 0; n < 8; n++)
+#pragma unroll
+        for (int c = 0; c < 2; c++) {
+          float weight = power(fmaf(score[n][2 * r + c], unit, -most));
+          score[n][2 * r + c] = weight; sum += weight;
+        }
+      l[r] = l[r] * keep + sum;
 #pragma unroll
       for (int d = 0; d < HEAD / 8; d++) { out[d][2 * r] *= keep; out[d][2 * r + 1] *= keep; }
     }
-#pragma unroll
-    for (int n = 0; n < 8; n++)
-#pragma unroll
-      for (int c = 0; c < 4; c++) {
-        float weight = score[n][c] == -INFINITE ? 0.f : __expf(score[n][c] - m[c / 2]);
-        score[n][c] = weight; l[c / 2] += weight;
-      }
+    u32 values = value_room + round * PIECE + value_at;
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-      u32 p[4] = {pair_of(score[2 * i][0], score[2 * i][1]), pair_of(score[2 * i][2], score[2 * i][3]),
-                  pair_of(score[2 * i + 1][0], score[2 * i + 1][1]), pair_of(score[2 * i + 1][2], score[2 * i + 1][3])};
+      u32 p[4];
+#pragma unroll
+      for (int c = 0; c < 4; c++) p[c] = pair_of(score[2 * i + c / 2][c % 2 * 2], score[2 * i + c / 2][c % 2 * 2 + 1]);
 #pragma unroll
       for (int d = 0; d < HEAD / 16; d++) {
         u32 r[4];
-        load4_turned(r, values + place(i * 16 + lane % 16, 2 * d + lane / 16));
+        load4_turned(r, values + i * 16 * LINE + d * 32);
         multiply(out[2 * d], p, r[0], r[1]);
         multiply(out[2 * d + 1], p, r[2], r[3]);
       }
@@ -128,16 +251,18 @@ extern "C" __global__ __launch_bounds__(128) void attend_flash(Attend a) {
   }
 #pragma unroll
   for (int r = 0; r < 2; r++) {
-    l[r] += __shfl_xor_sync(WHOLE_WARP, l[r], 1);
-    l[r] += __shfl_xor_sync(WHOLE_WARP, l[r], 2);
-    i64 s = s0 + warp * 16 + lane / 4 + 8 * r;
+    float sum = l[r], most = m[r];
+    sum += __shfl_xor_sync(WHOLE_WARP, sum, 1);
+    sum += __shfl_xor_sync(WHOLE_WARP, sum, 2);
+    i64 s = mine + lane / 4 + 8 * r;
     if (s >= a.lengths.positions) continue;
-    if (m[r] > -INFINITE) { if (a.sink_zero) l[r] += expf(0.f - m[r]); else if (a.sink) l[r] += expf(wide(a.sink[h]) - m[r]); }
-    T* to = a.out + b * a.o_b + s * a.o_s + h * a.o_h;
+    bool seen = s < e.count && most > -INFINITE;
+    if (seen && a.sink_zero) sum += power(-most * unit);
+    else if (seen && a.sink) sum += power(wide(a.sink[h]) * LOG2E - most * unit);
+    float share = seen ? 1.f / sum : 0.f;
+    T* to = a.out + b * a.o_b + s * a.o_s + h * a.o_h + lane % 4 * 2;
 #pragma unroll
     for (int d = 0; d < HEAD / 8; d++)
-#pragma unroll
-      for (int c = 0; c < 2; c++)
-        to[d * 8 + lane % 4 * 2 + c] = To<T>::from(m[r] == -INFINITE ? 0.f : out[d][2 * r + c] / l[r]);
+      *(u32*)(to + d * 8) = pair_of(seen ? out[d][2 * r] * share : 0.f, seen ? out[d][2 * r + 1] * share : 0.f);
   }
 }

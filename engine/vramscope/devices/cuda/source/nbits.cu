@@ -66,3 +66,21 @@ extern "C" __global__ void dense_nbits(NBits g, i64 first, i64 count, const u8* 
     out[i] = To<T>::from(v);
   }
 }
+
+// The same without `groups` where every word of codes has one scale: a thread makes four words of one stride apart.
+extern "C" __global__ __launch_bounds__(256) void dense_words(NBits g, i64 first, i64 count, const u8* w, const T* scales,
+                                                             const void* zeros, const i32*, T* out) { BEGIN();
+  u32 words = (u32)g.k / CODES, total = (u32)count * words, at = blockIdx.x * 1024u + threadIdx.x;
+#pragma unroll
+  for (int turn = 0; turn < 4; turn++, at += 256) {
+    if (at >= total) return;
+    u32 row = at / words, word = at - row * words, block = word * CODES / (u32)g.block;
+    i64 column = first + row;
+    u32 codes = *(const u32*)(w + column * g.row_bytes + word * 4);
+    float scale = wide(scales[column * g.blocks + block]), zero = zero_point(g, zeros, column, block);
+    Pack<T, CODES> dense;
+#pragma unroll
+    for (int i = 0; i < CODES; i++) dense.v[i] = To<T>::from(((float)((codes >> (i * BITS)) & CODE_MASK) - zero) * scale);
+    *(Pack<T, CODES>*)(out + (i64)at * CODES) = dense;
+  }
+}

@@ -1,0 +1,101 @@
+"""Cuts a prefill's head down to what is read of it: the last row of every sequence.
+
+Between the last norm and the logits stand row-wise operators and one product with the vocabulary. Where
+nobody else reads what they make, they are launched for each sequence's last row alone; the rows before it
+stay unwritten.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from vramscope.graph.model import ABSENT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vramscope.ops.call import Call, Tensor
+    from vramscope.plan.index import PlanningIndex
+    from vramscope.run.launch import Launch
+
+_PRODUCTS = ("MatMul", "MatMulNBits")
+_ROW_WISE = ("Cast", "Mul", "Div", "Tanh", "Add", "Sub")
+"""Operators of one row at a time, with constants that are the same for every row."""
+
+
+def cut_to_last_rows(
+    index: PlanningIndex, launches: tuple[Launch, ...], logits: str, lengths: Sequence[int]
+) -> tuple[Launch, ...]:
+    """The launches, those behind the last norm once a sequence.
+
+    Args:
+        index: of the program.
+        launches: of a prefill, in order.
+        logits: the output whose last rows are read.
+        lengths: tokens of each sequence.
+    """
+    tail = _tail(index, launches, logits)
+    if not tail or any(not _cuttable(launches[position], lengths) for position in tail):
+        return launches
+    found: list[Launch] = []
+    for position, launch in enumerate(launches):
+        if position in tail:
+            rows = [_one_row(launch.call, entry, length - 1) for entry, length in enumerate(lengths)]
+            found += [replace(launch, call=call) for call in rows]
+        else:
+            found.append(launch)
+    return tuple(found)
+
+
+def _tail(index: PlanningIndex, launches: tuple[Launch, ...], logits: str) -> set[int]:
+    """The product that makes the logits, and row-wise launches behind it; empty where the end is another."""
+    program = index.program
+    makers = {value: n for n, launch in enumerate(launches) for value in launch.step.outputs}
+    value = next((item for item in program.outputs if program.values[item].name == logits), ABSENT)
+    found: set[int] = set()
+    while value in makers:
+        position = makers[value]
+        step = launches[position].step
+        inner = bool(found) and (value in program.outputs or _readers(launches, value) != 1)
+        if inner or step.node.domain not in ("", "com.microsoft") or len(step.outputs) != 1:
+            break
+        found.add(position)
+        if step.node.operator in _PRODUCTS:
+            return found
+        if step.node.operator not in _ROW_WISE:
+            break
+        value = step.inputs[0]
+    return set()
+
+
+def _readers(launches: tuple[Launch, ...], value: int) -> int:
+    return sum(launch.step.inputs.count(value) for launch in launches)
+
+
+def _cuttable(launch: Launch, lengths: Sequence[int]) -> bool:
+    """Whether its first input and its output are [batch, rows, width] in place, the others one row's."""
+    call = launch.call
+    if launch.late_inputs or not launch.resolved or not call.inputs:
+        return False
+    x, y = _shape(call.inputs[0]), _shape(call.placed[0])
+    if len(x) != 3 or len(y) != 3 or x[:2] != y[:2] or x[:2] != (len(lengths), max(lengths)):
+        return False
+    if launch.step.node.operator in _PRODUCTS:
+        return launch.step.node.operator != "MatMul" or len(_shape(call.inputs[1])) == 2
+    return all(len(_shape(item)) <= 1 for item in call.inputs[1:] if item is not None)
+
+
+def _shape(value: Tensor | None) -> tuple[int, ...]:
+    return () if value is None or isinstance(value, list) else value.shape
+
+
+def _one_row(call: Call, entry: int, row: int) -> Call:
+    """The call on one row of one sequence."""
+
+    def part(value: Tensor | None) -> Tensor | None:
+        return value[entry : entry + 1, row : row + 1]  # type: ignore[index, call-overload] # an array
+
+    return replace(
+        call, inputs=(part(call.inputs[0]), *call.inputs[1:]), placed=[part(call.placed[0])], memo=None
+    )

@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
-import pytest
-from small_models import opened, session_of
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from vramscope.api import make_plan
+import numpy as np
+import pytest
+from onnx import numpy_helper, parser
+from small_models import opened, opened_proto, session_of
+
+from vramscope.api import Planner, make_plan, open_path
 from vramscope.devices.host import HostDevice
+from vramscope.errors import InputError
+from vramscope.graph.dtypes import ElementType
 from vramscope.graph.expr import Apply, Interval, Operator, Symbol
-from vramscope.graph.model import Minted
+from vramscope.graph.model import Minted, Value, ValueKind
+from vramscope.plan.activations import ActivationOptions, activation_owners, bounded_sizes, exact_sizes
 from vramscope.plan.arena import Owner, plan_arena
 from vramscope.plan.extents import branch_notes
+from vramscope.plan.four_bits import four_bit_savings
+from vramscope.plan.headroom import even_contexts, grid, plan_headroom
+from vramscope.plan.options import binding_option
 from vramscope.plan.phase import live_bytes
 from vramscope.plan.sizes import symbol_ranges
 from vramscope.plan.symbols import PhaseBindings
-from vramscope.plan.types import ComponentName, Figure, Phase, Scenario
+from vramscope.plan.types import (
+    REFERENCE_RUNTIME,
+    BucketPolicy,
+    ComponentName,
+    Figure,
+    Phase,
+    Scenario,
+    VerdictKind,
+)
+from vramscope.plan.verdict import blame_of, largest_fit
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_a_value_of_one_step_is_alive_in_it() -> None:
@@ -46,3 +69,152 @@ def test_a_constant_steps_result_counts_as_a_weight_and_what_it_was_made_of_does
     device = HostDevice()
     session_of(model, device=device)
     assert device.ledger.component(ComponentName.WEIGHTS.value).current_bytes == 16
+
+
+# ------------------------------------------------------------------------------------ buckets and grids
+
+
+@pytest.mark.parametrize(("length", "capacity"), [(0, 1), (1, 1), (2, 2), (3, 4), (5, 8), (8, 8), (9, 12)])
+def test_a_bucket_is_the_next_power_of_two_under_the_limit(length: int, capacity: int) -> None:
+    assert BucketPolicy(minimum=1).capacity(length, 12) == capacity
+    assert BucketPolicy().capacity(length, 12) == 12
+    assert BucketPolicy().capacity(length, 300) == 256
+    assert BucketPolicy().capacity(257, 600) == 512
+
+
+def test_the_contexts_of_a_grid(shared_models: Path) -> None:
+    planner = Planner(open_path(shared_models / "tiny" / "tiny-llama-fp32-cpu"))
+    contract = planner.model.contract
+    assert contract is not None
+    assert contract.context_limit is not None
+    limit = contract.context_limit.value
+    plan = planner.plan(Scenario(batch=3, prompt=8, context=100))
+    assert grid(planner, plan) == (tuple(sorted({100, 256, limit})), (1, 2, 3, 4, 8))
+    assert even_contexts(planner, Scenario(prompt=8), 2) == (8, limit)
+    assert even_contexts(planner, Scenario(prompt=8, context=limit), 1) == (8, limit)
+    assert even_contexts(planner, Scenario(prompt=8, context=9), 1) == (8, 9)
+    assert even_contexts(planner, Scenario(prompt=8, context=7), 3) == (8, 8 + (limit - 8) // 2, limit)
+    planner.model = replace(planner.model, contract=replace(contract, context_limit=None))
+    assert grid(planner, plan)[0] == (100, 256, 512, 1024, 2048)
+    assert even_contexts(planner, Scenario(prompt=8), 2) == (8, 131_072)
+
+
+def test_a_plain_model_has_batches_where_one_of_its_inputs_counts_sequences() -> None:
+    text = "g (float[{},K] x) => (float[{},K] y) {{ y = Relu(x) }}"
+    for batch, batches in (("N", (1, 2, 4, 5, 8)), ("L", (5,))):
+        planner = Planner(opened(text.format(batch, batch)))
+        scenario = Scenario(batch=5, maxima={"K": 3} | ({} if batch == "N" else {"L": 2}))
+        assert grid(planner, planner.plan(scenario)) == ((0,), batches)
+        with pytest.raises(InputError, match="no context fills its memory"):
+            plan_headroom(planner, scenario, (0, 5), (1,))
+        assert plan_headroom(planner, scenario, (0,), (5,)).lines[0].totals == (
+            planner.plan(scenario).total.bytes,
+        )
+
+
+# ------------------------------------------------------------------------------------ limits and verdicts
+
+
+def test_a_plan_that_fits_to_the_byte_fits() -> None:
+    planner = Planner(opened("g (float[N,4] x) => (float[N,4] y) { y = Relu(x) }"))
+    for budget, kind in ((64, VerdictKind.FITS), (63, VerdictKind.SHORT)):
+        verdict = planner.plan(Scenario(batch=2, budget=budget)).verdict
+        assert (verdict.kind, verdict.headroom) == (kind, budget - 64)
+    assert "short by 1 B" in verdict.sentence
+
+
+def test_the_largest_fit_takes_few_questions() -> None:
+    asked: list[int] = []
+
+    def total(count: int) -> int:
+        asked.append(count)
+        return 7 * count + 100
+
+    assert largest_fit(total, 1, 2**22, 7 * 123_456 + 100) == 123_456
+    assert len(asked) <= 4
+    asked.clear()
+    assert largest_fit(lambda n: total(n) + n // 1000, 1, 2**22, 7 * 123_456 + 100) is not None
+    assert len(asked) <= 12
+    asked.clear()
+    assert largest_fit(lambda n: total(n) ** 3, 1, 2**22, 10**15) == (10**5 - 100) // 7
+    assert len(asked) <= 60
+
+
+def test_scratch_is_blamed_on_the_node_that_asks_for_the_most(shared_models: Path) -> None:
+    model = open_path(shared_models / "tiny" / "tiny-llama-fp32-cpu")
+    plan = make_plan(model, Scenario(prompt=200, context=256, runtime=REFERENCE_RUNTIME))
+    largest = max((row for phase in plan.phases for row in phase.nodes), key=lambda row: row.workspace.bytes)
+    scratch = plan.component(ComponentName.WORKSPACE)
+    assert largest.workspace.bytes == scratch.figure.bytes
+    only = replace(scratch, figure=Figure.exact(2**40))
+    others = tuple(item for item in plan.components if item.name is not ComponentName.WORKSPACE)
+    assert blame_of((*others, only), plan.phases) == f"node {largest.name}"
+
+
+# ------------------------------------------------------------------------------------ activations, 4 bits
+
+
+def test_inputs_count_from_the_first_step_to_their_last_use() -> None:
+    text = "g (float[4] x, float[4] z) => (float[4] y) { a = Relu(x) b = Relu(a) y = Add(b, x) }"
+    program = opened(text).program
+    found = activation_owners(program, {}, ActivationOptions(include_inputs=True))
+    assert [(item.first, item.last) for item in found[:2]] == [(0, 2), (0, 0)]
+    assert len(activation_owners(program, {})) == 3
+
+
+def test_a_sequence_owns_no_activation() -> None:
+    text = """g (float[4] x) => (float[4] y) <int64 i = {0}>
+    { s = SequenceConstruct(x) a = SequenceAt(s, i) y = Relu(a) }"""
+    program = opened(text).program
+    names = [program.values[item.value].name for item in activation_owners(program, {})]
+    assert names == ["a", "y"]
+
+
+def test_ceilings_of_activations() -> None:
+    less = Apply(Operator.ADD, (5, Apply(Operator.MUL, (-1, Symbol("k")))))
+    value = Value(0, "v", ElementType.FLOAT, (less, 2), ValueKind.ACTIVATION)
+    assert bounded_sizes({"k": 3})(value) == 5 * 2 * 4, "a smaller k makes it larger"
+    assert exact_sizes({"k": 3})(value) == 2 * 2 * 4
+    assert exact_sizes({"k": 7})(value) == 0
+    assert exact_sizes({})(value) is None
+
+
+@pytest.mark.parametrize(
+    ("node", "shape", "saved"),
+    [
+        ("y = MatMul(x, w)", (64, 96), 64 * 96 * 4 - 96 * 2 * (16 + 4)),
+        ("y = MatMul(x, w)", (65, 96), 65 * 96 * 4 - 96 * 3 * (16 + 4)),
+        ("y = Gemm <transB = 1> (x, w)", (96, 64), 64 * 96 * 4 - 96 * 2 * (16 + 4)),
+        ("y = Gemm <transB = 0> (x, w)", (64, 96), 64 * 96 * 4 - 96 * 2 * (16 + 4)),
+        ("y = MatMul(x, w)", (2, 64, 8), 0),
+        ("y = MatMul(x, w)", (1, 3), 0),
+        ("s = ReduceSum <keepdims = 0> (x) z = Mul(w, s) q = MatMul(x, w) y = MatMul(q, z)", (64, 64), 0),
+    ],
+)
+def test_what_four_bits_save(node: str, shape: tuple[int, ...], saved: int) -> None:
+    text = f"g (float[2,{shape[-2]}] x) => (float[] y) {{ {node} }}"
+    text = text.replace(f"2,{shape[-2]}", f"2,{shape[-1]}") if "transB = 1" in node else text
+    proto = parser.parse_model(f'<ir_version: 9, opset_import: ["" : 22]>\n{text}')
+    weights = np.zeros(shape, np.float32)
+    proto.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+    del proto.graph.output[0].type.tensor_type.shape.dim[:]
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    assert four_bit_savings(Planner(opened_proto(proto)).index) == saved
+
+
+# ------------------------------------------------------------------------------------ words
+
+
+def test_a_remedy_names_the_option_that_sets_the_symbol(shared_models: Path) -> None:
+    plain = opened("g (float[N,K] x) => (float[N,K] y) { y = Relu(x) }")
+    scenario = Scenario(extents={"K": 3})
+    options = [binding_option(plain, scenario, Phase.SINGLE, name, 3) for name in ("K", "N", "L")]
+    assert options == ["--extent K", "--batch", ""]
+    decoder = open_path(shared_models / "tiny" / "tiny-llama-fp32-cpu")
+    asked = Scenario(prompt=8, context=64)
+    for phase, extent, option in (
+        (Phase.PREFILL, 8, "--prompt-tokens"),
+        (Phase.PREFILL, 9, "--context"),
+        (Phase.DECODE, 8, "--context"),
+    ):
+        assert binding_option(decoder, asked, phase, "total_sequence_length", extent) == option

@@ -56,7 +56,7 @@ class Bench:
         *,
         need_kernel: bool = True,
     ) -> list[Tensors]:
-        """The wanted outputs of one node.
+        """The wanted outputs of one node: as :meth:`call` takes it.
 
         Args:
             node: what to run.
@@ -64,9 +64,22 @@ class Bench:
             outputs: shape and type of each; a number: it is that input's buffer; None: not wanted.
             need_kernel: the node must have kernels of its own.
         """
+        call = self.call(node, inputs, outputs)
+        if need_kernel:
+            self._must_build(call)
+        self.device.kernel(node, spec_for(node))(call)
+        return [self.device.download(cast("Tensors", item)) for item in call.placed if item is not None]
+
+    def call(
+        self,
+        node: Node,
+        inputs: Sequence[Tensors | Packed | None],
+        outputs: Sequence[tuple[Sequence[int], Any] | int | None],
+    ) -> Call:
+        """One node's call on the device: inputs uploaded, outputs poisoned."""
         given = [self._given(item) for item in inputs]
         placed = [self._place(item, given) for item in outputs]
-        call = Call(
+        return Call(
             node=node,
             inputs=tuple(given),
             placed=list(placed),
@@ -74,10 +87,6 @@ class Bench:
             output_types=tuple(ElementType.FLOAT for _ in placed),
             scratch_bytes=self._scratch(node, inputs, placed),
         )
-        if need_kernel:
-            self._must_build(call)
-        self.device.kernel(node, spec_for(node))(call)
-        return [self.device.download(item) for item in placed if item is not None]
 
     def _must_build(self, call: Call) -> None:
         from vramscope.devices.cuda.table import BUILDERS

@@ -98,6 +98,8 @@ _CONTRIB = [
     "Gelu",
     "GroupQueryAttention",
     "MatMulNBits",
+    "MoE",
+    "QMoE",
     "QuickGelu",
     "RotaryEmbedding",
     "SimplifiedLayerNormalization",
@@ -106,8 +108,13 @@ _CONTRIB = [
 ]
 """Of com.microsoft."""
 
+_RUNTIME = ["BlockQuantizedMatMul", "BlockQuantizedMoE"]
+"""Of pkg.nxrt."""
+
 CUDA_KERNELS: frozenset[tuple[str, str]] = frozenset(
-    {("", name) for name in _STANDARD} | {("com.microsoft", name) for name in _CONTRIB}
+    {("", name) for name in _STANDARD}
+    | {("com.microsoft", name) for name in _CONTRIB}
+    | {("pkg.nxrt", name) for name in _RUNTIME}
 )
 """By (domain, operator); a test holds it equal to the device's table. All others run on the host there."""
 

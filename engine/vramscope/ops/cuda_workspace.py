@@ -7,8 +7,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from vramscope.graph.dtypes import numpy_dtype
+from vramscope.ops.cuda_mixture import cuda_mixture_workspace
 from vramscope.ops.kernels.attention_form import attention_form
 from vramscope.ops.kernels.grouped_form import grouped_form
+from vramscope.ops.kernels.mixture import MIXTURES
 from vramscope.ops.spec import NO_WORKSPACE, Lifetime, WorkspaceRequirement
 from vramscope.units import ALIGNMENT, align
 
@@ -137,6 +139,7 @@ CUDA_WORKSPACE: Mapping[tuple[str, str], Workspace] = MappingProxyType(
         ("com.microsoft", "MatMulNBits"): nbits_workspace,
         ("com.microsoft", "GroupQueryAttention"): grouped_workspace,
         ("", "Attention"): attention_workspace,
+        **dict.fromkeys(MIXTURES, cuda_mixture_workspace),
     }
 )
 """Who says how much scratch an operator's CUDA kernels take; operators that are not here take none."""

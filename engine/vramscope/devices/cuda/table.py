@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from vramscope.devices.cuda import attention, elementwise, layout, products, rows
+from vramscope.devices.cuda import attention, elementwise, layout, mixture, products, rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +19,7 @@ BUILDERS: Mapping[tuple[str, str], Builder] = MappingProxyType(
         **rows.BUILDERS,
         **products.BUILDERS,
         **attention.BUILDERS,
+        **mixture.BUILDERS,
     }
 )
 """By (domain, operator). Everything else runs on the host, on copies."""

@@ -11,6 +11,7 @@ from vramscope.devices.cuda.array import on_device
 from vramscope.errors import VramscopeError
 from vramscope.graph.dtypes import ElementType, from_numpy
 from vramscope.ops.call import Packed
+from vramscope.ops.spec import ABSENT_META, TensorMeta, WorkspaceQuery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,6 +65,15 @@ class Work:
     def node(self) -> Node:
         """The node."""
         return self.call.node
+
+    @property
+    def query(self) -> WorkspaceQuery:
+        """The question a planner would have asked about exactly this call."""
+        metas = tuple(
+            TensorMeta(self.element(index), self.shape(index)) if self.has(index) else ABSENT_META
+            for index in range(len(self.call.inputs))
+        )
+        return WorkspaceQuery(self.node, metas, sum(self.call.wanted))
 
     def has(self, index: int) -> bool:
         """Whether input ``index`` is given."""

@@ -25,6 +25,7 @@ from vramscope.ops.spec import OpSpec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from vramscope.graph.model import Node
     from vramscope.ops.call import Call
     from vramscope.ops.kernels.experts import Gate, Projection
     from vramscope.ops.kernels.planned import Values
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Roles:
+class Roles:
     """Which input is what; scales and zero points are those of fc1, fc2, fc3; −1: the operator has none."""
 
     weights: tuple[int, int, int]
@@ -43,10 +44,15 @@ class _Roles:
 
 
 _ROLES = {
-    "MoE": _Roles((2, 4, 6), (3, 5, 7), -1),
-    "QMoE": _Roles((2, 5, 8), (4, 7, 10), 14, (3, 6, 9), (11, 12, 13)),
-    "BlockQuantizedMoE": _Roles((2, 4, 6), (3, 5, 7), 8),
+    "MoE": Roles((2, 4, 6), (3, 5, 7), -1),
+    "QMoE": Roles((2, 5, 8), (4, 7, 10), 14, (3, 6, 9), (11, 12, 13)),
+    "BlockQuantizedMoE": Roles((2, 4, 6), (3, 5, 7), 8),
 }
+
+
+def roles_of(operator: str) -> Roles:
+    """Which input of a mixture is what."""
+    return _ROLES[operator]
 
 
 def mixture_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
@@ -78,13 +84,12 @@ def moe(call: Call) -> None:
     _mixture(call, [_dense(call, index) for index in _ROLES["MoE"].weights])
 
 
-def qmoe(call: Call) -> None:
-    """Y of X's shape: experts of 2, 4 or 8 bits with scales by row or by block.
+def check_integers(node: Node) -> None:
+    """Whether a QMoE holds integers as they are.
 
     Raises:
         UnsupportedOperatorError: another quant_type, or weights prepacked for one GPU's kernel.
     """
-    node = call.node
     if node.text("quant_type", "int") != "int" or node.integer("weights_prepacked", -1) > 0:
         raise UnsupportedOperatorError(
             f"the weights of {node.qualified}",
@@ -93,6 +98,16 @@ def qmoe(call: Call) -> None:
             "Integer weights in the raw layout are supported",
             node.name,
         )
+
+
+def qmoe(call: Call) -> None:
+    """Y of X's shape: experts of 2, 4 or 8 bits with scales by row or by block.
+
+    Raises:
+        UnsupportedOperatorError: another quant_type, or weights prepacked for one GPU's kernel.
+    """
+    node = call.node
+    check_integers(node)
     roles, bits = _ROLES["QMoE"], node.integer("expert_weight_bits", 4)
     projections: list[Projection | None] = []
     for place in range(3):
@@ -122,6 +137,26 @@ _BLOCK_ATTRIBUTES = frozenset(
 )
 
 
+PLANAR = (9, 10, 11)
+"""Inputs of the planar layout."""
+
+
+def check_blocks(node: Node, *, planar: bool) -> None:
+    """Whether a BlockQuantizedMoE has the layout that is known.
+
+    Raises:
+        UnsupportedOperatorError: planar weights, another version, an unknown attribute.
+    """
+    unknown = sorted(set(node.attributes) - _BLOCK_ATTRIBUTES)
+    if unknown or planar or node.integer("block_layout_version", 1) != 1:
+        raise UnsupportedOperatorError(
+            f"operator {node.qualified}",
+            f"attributes {unknown}" if unknown else "a planar layout or another layout version",
+            "Block layout version 1 with up to nine inputs is supported",
+            node.name,
+        )
+
+
 def block_moe(call: Call) -> None:
     """Y of X's shape: experts in GGUF blocks; ``format`` for all, or one format a projection.
 
@@ -130,15 +165,7 @@ def block_moe(call: Call) -> None:
         ModelGraphError: formats missing.
     """
     node = call.node
-    unknown = sorted(set(node.attributes) - _BLOCK_ATTRIBUTES)
-    planar = any(call.has(index) for index in (9, 10, 11))
-    if unknown or planar or node.integer("block_layout_version", 1) != 1:
-        raise UnsupportedOperatorError(
-            f"operator {node.qualified}",
-            f"attributes {unknown}" if unknown else "a planar layout or another layout version",
-            "Block layout version 1 with up to nine inputs is supported",
-            node.name,
-        )
+    check_blocks(node, planar=any(call.has(index) for index in PLANAR))
     projections: list[Projection | None] = []
     for place, index in enumerate(_ROLES["BlockQuantizedMoE"].weights):
         if not call.has(index):

@@ -147,3 +147,13 @@ def test_an_allocation_inside_a_recording_names_the_node(cuda: CudaDevice) -> No
         cuda.record((("the greedy node", allocate),))
     assert caught.value.node == "the greedy node"
     assert cuda.record((("nothing", lambda: None),)) is not None
+
+
+def test_the_driver_counts_and_draws_the_graph(shared_models: Path, cuda: CudaDevice) -> None:
+    decoder = decoder_on(open_path(shared_models / "tiny" / "tiny-llama-fp16-cuda"), cuda)
+    decoder.prefill([PROMPT])
+    decoder.capture()
+    (facts,) = decoder.graph_facts()
+    assert facts.nodes == len(cuda.recorded)
+    assert facts.dot.startswith("digraph")
+    assert facts.dot.count("choose_f16") == 1

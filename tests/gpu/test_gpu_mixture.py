@@ -95,7 +95,7 @@ def test_integer_experts(bench: Bench, kind: type[Any], rows: int, bits: int, fo
     def stored(outputs: int, depth: int) -> tuple[Values, Values, Values | None, Values]:
         count = depth // blocks if blocks else 1
         codes = random.integers(0, 1 << bits, (experts, outputs, depth))
-        scales = (random.random((experts, outputs, count)) * 0.2).astype(kind)
+        scales = (random.random((experts, outputs, count)) / (1 << bits)).astype(kind)
         points, zeros = np.full((experts, outputs, count), 1 << (bits - 1)), None
         if "zeros" in form:
             points = random.integers(0, 1 << bits, (experts, outputs, count))

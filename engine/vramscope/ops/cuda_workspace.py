@@ -11,12 +11,15 @@ from vramscope.ops.cuda_mixture import cuda_mixture_workspace
 from vramscope.ops.kernels.attention_form import attention_form
 from vramscope.ops.kernels.grouped_form import grouped_form
 from vramscope.ops.kernels.mixture import MIXTURES
+from vramscope.ops.kernels.multihead import head_form
+from vramscope.ops.kernels.planned import lay_out
 from vramscope.ops.spec import NO_WORKSPACE, Lifetime, WorkspaceRequirement
 from vramscope.units import ALIGNMENT, align
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from vramscope.ops.kernels.multihead_core import HeadForm
     from vramscope.ops.spec import Workspace, WorkspaceQuery
 
 FEW_ROWS = 8
@@ -126,6 +129,34 @@ def attention_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
     return _requirement("cuda-attention", align(8 * form.batch) + align(partial) + joined)
 
 
+def mask_extents(query: WorkspaceQuery, form: HeadForm) -> tuple[int, int, int]:
+    """Entries, heads and rows of the one additive mask that a key mask and a score bias become."""
+    mask, bias = query.input(4), query.input(5)
+    heads = bias.shape[1] if bias.present else 1
+    rows = form.queries if bias.present or len(mask.shape) > 2 else 1
+    return form.batch, heads, rows
+
+
+def multi_head_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
+    """Biased queries; rows that no present takes; the additive mask; partial results of one query row."""
+    form = head_form(
+        query.node, [item.shape if item.present else None for item in map(query.input, range(8))]
+    )
+    item = numpy_dtype(query.input(0).dtype).itemsize
+    biased, total = query.input(3).present, form.past + form.keys
+    joined = query.outputs < 3 and (biased or query.input(6).present)
+    rows = form.batch * form.heads * item
+    partial = partial_bytes(form.batch * form.heads, splits_of(total), form.width)
+    sizes = {
+        "queries": rows * form.queries * form.width if biased else 0,
+        "keys": rows * total * form.width if joined else 0,
+        "values": rows * total * form.value_width if joined else 0,
+        "mask": prod(mask_extents(query, form)) * total * item if query.input(4).present else 0,
+        "partial": partial if form.queries == 1 else 0,
+    }
+    return lay_out("cuda-multi-head", sizes, Lifetime.STEP_SCOPED)
+
+
 def _requirement(formula: str, size: int) -> WorkspaceRequirement:
     if size == 0:
         return NO_WORKSPACE
@@ -139,6 +170,7 @@ CUDA_WORKSPACE: Mapping[tuple[str, str], Workspace] = MappingProxyType(
         ("com.microsoft", "MatMulNBits"): nbits_workspace,
         ("com.microsoft", "GroupQueryAttention"): grouped_workspace,
         ("", "Attention"): attention_workspace,
+        ("com.microsoft", "MultiHeadAttention"): multi_head_workspace,
         **dict.fromkeys(MIXTURES, cuda_mixture_workspace),
     }
 )

@@ -38,11 +38,24 @@ _SAME: Mapping[str, str] = {
     "Cast": "x0",
     "CastLike": "x0",
     "Expand": "x0",
+    "Dropout": "x0",
+    "BitwiseAnd": "x0 & x1",
+    "BitwiseOr": "x0 | x1",
+    "BitwiseXor": "x0 ^ x1",
+    "BitwiseNot": "~x0",
+    "PRelu": "x0 < 0 ? x0 * x1 : x0",
 }
 """Operators whose expression serves every type."""
 
 _FLOAT: Mapping[str, str] = {
     "Abs": "fabsf(x0)",
+    "Acos": "acosf(x0)",
+    "Acosh": "acoshf(x0)",
+    "Asin": "asinf(x0)",
+    "Asinh": "asinhf(x0)",
+    "Atanh": "atanhf(x0)",
+    "Cosh": "coshf(x0)",
+    "Sinh": "sinhf(x0)",
     "Ceil": "ceilf(x0)",
     "Cos": "cosf(x0)",
     "Erf": "erff(x0)",
@@ -71,17 +84,65 @@ _ERF = "0.5f * {x} * (1.f + erff({x} * 0.70710678f))"
 _TANH = "0.5f * {x} * (1.f + tanhf(0.79788456f * ({x} + 0.044715f * {x} * {x} * {x})))"
 
 
+_WHOLE: Mapping[str, str] = {
+    "Abs": "x0 < 0 ? -x0 : x0",
+    "Relu": "x0 < 0 ? 0 : x0",
+    "Sign": "x0 > 0 ? 1 : x0 < 0 ? -1 : 0",
+}
+"""Of these, what they are of signed integers."""
+
+_SHAPED: Mapping[str, tuple[str, tuple[tuple[str, float], ...]]] = {
+    "HardSigmoid": ("fminf(fmaxf({alpha} * x0 + {beta}, 0.f), 1.f)", (("alpha", 0.2), ("beta", 0.5))),
+    "Selu": (
+        "{gamma} * (x0 > 0.f ? x0 : {alpha} * expm1f(x0))",
+        (("alpha", 1.6732632423543772), ("gamma", 1.0507009873554805)),
+    ),
+    "Celu": ("fmaxf(x0, 0.f) + fminf({alpha} * expm1f(x0 / {alpha}), 0.f)", (("alpha", 1.0),)),
+    "ThresholdedRelu": ("x0 > {alpha} ? x0 : 0.f", (("alpha", 1.0),)),
+    "Shrink": (
+        "x0 < -{lambd} ? x0 + {bias} : x0 > {lambd} ? x0 - {bias} : 0.f",
+        (("lambd", 0.5), ("bias", 0.0)),
+    ),
+    "IsInf": (
+        "isinf(x0) && (x0 > 0.f ? {detect_positive} : {detect_negative}) != 0.f",
+        (("detect_positive", 1.0), ("detect_negative", 1.0)),
+    ),
+}
+"""Expressions of floats with the numbers that attributes give, and their defaults."""
+
+
+def _shaped(work: Work) -> list[Launch]:
+    _need_float(work)
+    text, defaults = _SHAPED[work.node.operator]
+    given = work.node.attributes
+    known = {name: f"({float(given.get(name, default))!r}f)" for name, default in defaults}  # type: ignore[arg-type] # numbers
+    return elementwise(work.node.operator, text.format(**known), [work.input(0)], work.output(0))
+
+
+def _bit_shift(work: Work) -> list[Launch]:
+    sign = "<<" if work.node.text("direction", "") == "LEFT" else ">>"
+    width = 8 * work.input(0).itemsize
+    text = f"x1 < {width} ? x0 {sign} x1 : 0"
+    return elementwise("shift", text, [work.input(0), work.input(1)], work.output(0))
+
+
 def _same(work: Work) -> list[Launch]:
+    if work.node.operator == "Dropout" and (work.wants(1) or work.has(2)):
+        raise NoKernelError("it hands out its mask, or may be training")
     inputs = [work.input(i) for i in range(_ARITY.get(work.node.operator, 2))]
     return elementwise(work.node.operator, _SAME[work.node.operator], inputs, work.output(0))
 
 
 _ARITY: Mapping[str, int] = {
-    "Neg": 1, "Not": 1, "Where": 3, "Identity": 1, "Cast": 1, "CastLike": 1, "Expand": 1,
+    "Neg": 1, "Not": 1, "Where": 3, "Identity": 1, "Cast": 1, "CastLike": 1, "Expand": 1, "Dropout": 1,
+    "BitwiseNot": 1,
 }  # fmt: skip
 
 
 def _float(work: Work) -> list[Launch]:
+    whole = _WHOLE.get(work.node.operator)
+    if whole is not None and work.input(0).dtype.kind == "i":
+        return elementwise(work.node.operator, whole, [work.input(0)], work.output(0))
     _need_float(work)
     return elementwise(work.node.operator, _FLOAT[work.node.operator], [work.input(0)], work.output(0))
 
@@ -148,7 +209,9 @@ def _sum(work: Work) -> list[Launch]:
     if len(inputs) > 8:
         raise NoKernelError("it has more than 8 inputs")
     text = " + ".join(f"x{i}" for i in range(len(inputs)))
-    return elementwise("sum", text, inputs, work.output(0))
+    if work.node.operator == "Mean":
+        text = f"({text}) / {len(inputs)}"
+    return elementwise(work.node.operator, text, inputs, work.output(0))
 
 
 def _clip(work: Work) -> list[Launch]:
@@ -157,14 +220,19 @@ def _clip(work: Work) -> list[Launch]:
         if work.has(index):
             text = f"[](auto a, auto b) {{ return a {sign} b ? b : a; }}({text}, x{len(inputs)})"
             inputs.append(work.input(index))
-    if len(work.call.inputs) == 1 and ("min" in work.node.attributes or "max" in work.node.attributes):
-        raise NoKernelError("its bounds are attributes")
+    for name, sign in (("min", "<"), ("max", ">")):
+        if name in work.node.attributes:
+            bound = f"{float(work.node.number(name, 0.0))!r}f"
+            text = f"[](auto a, auto b) {{ return a {sign} b ? b : a; }}({text}, {bound})"
     return elementwise("clip", text, inputs, work.output(0))
 
 
 def _modulo(work: Work) -> list[Launch]:
-    if work.node.integer("fmod", 0) or from_numpy(work.input(0).dtype) in FLOATS:
-        raise NoKernelError("its kernel computes integers with fmod 0")
+    if from_numpy(work.input(0).dtype) in FLOATS:
+        _need_float(work)
+        return elementwise("fmod", "fmodf(x0, x1)", [work.input(0), work.input(1)], work.output(0))
+    if work.node.integer("fmod", 0):
+        return elementwise("remainder", "x0 % x1", [work.input(0), work.input(1)], work.output(0))
     text = "[](auto a, auto b) { auto r = a % b; return r != 0 && ((r < 0) != (b < 0)) ? r + b : r; }(x0, x1)"
     return elementwise("mod", text, [work.input(0), work.input(1)], work.output(0))
 
@@ -183,6 +251,9 @@ def _special() -> dict[tuple[str, str], Builder]:
         ("", "Max"): _extreme,
         ("", "Min"): _extreme,
         ("", "Sum"): _sum,
+        ("", "Mean"): _sum,
+        ("", "BitShift"): _bit_shift,
+        **{("", name): _shaped for name in _SHAPED},
         ("", "Clip"): _clip,
         ("", "Mod"): _modulo,
     }

@@ -168,7 +168,7 @@ def _launches(
     given = work.optional(roles.router_weights) if roles.router_weights >= 0 else None
     biases = [work.optional(index) for index in roles.biases]
     kinds, tile = (_kind(x), _kind(router)), TILE if form.grouped else 1
-    room, mixture = _regions(work), form.packed
+    room, mixture = work.regions(cuda_mixture_workspace(work.query)), form.packed
     lists = (room["chosen"], room["start"], room["order"])
     text, text2 = _text(first, kinds, tile), _text(second, kinds, tile)
     across = form.experts if form.grouped else form.slots
@@ -200,13 +200,6 @@ def _check(work: Work) -> None:
     given = work.optional(roles.router_weights) if roles.router_weights >= 0 else None
     if given is not None and given.dtype != router.dtype:
         raise NoKernelError("its router weights have another type than its logits")
-
-
-def _regions(work: Work) -> dict[str, int]:
-    """Addresses of the planned regions."""
-    need = cuda_mixture_workspace(work.query)
-    base = work.scratch(need.bytes)
-    return {part.name: base + part.offset for part in need.regions}
 
 
 def _launch(

@@ -138,11 +138,13 @@ def _skip_norm(work: Work) -> list[Launch]:
 
 def _softmax(work: Work) -> list[Launch]:
     x, out = work.input(0), work.output(0)
-    if not (x.contiguous and out.contiguous) or work.node.opset < 13:
-        raise NoKernelError("its tensors are strided, or its opset is below 13")
-    axis = work.node.integer("axis", -1)
+    if not (x.contiguous and out.contiguous):
+        raise NoKernelError("its tensors are strided")
+    flattened = work.node.opset < 13
+    axis = work.node.integer("axis", 1 if flattened else -1)
     axis += x.ndim if axis < 0 else 0
-    width, inner = x.shape[axis], prod(x.shape[axis + 1 :])
+    inner = 1 if flattened else prod(x.shape[axis + 1 :])
+    width = prod(x.shape[axis:]) // inner if x.size else 0
     if x.size == 0:
         return []
     form = numbers((width, inner, inner, width * inner, int(work.node.operator == "LogSoftmax")))
@@ -175,6 +177,7 @@ _FOLDS: Mapping[str, tuple[str, str, str]] = {
     "ReduceSumSquare": ("0", "a + b", "a"),
     "ReduceL2": ("0", "a + b", "sqrtf(a)"),
     "ReduceL1": ("0", "a + b", "a"),
+    "ReduceLogSum": ("0", "a + b", "logf(a)"),
     "ReduceProd": ("1", "a * b", "a"),
     "ReduceMax": ("first", "(a > b || a != a) ? a : b", "a"),
     "ReduceMin": ("first", "(a < b || a != a) ? a : b", "a"),
@@ -188,7 +191,9 @@ def _reduce(work: Work) -> list[Launch]:
     x, out = work.input(0), work.output(0)
     kind = type_name(x.dtype)
     floating = from_numpy(x.dtype) in FLOATS
-    if kind in ("boolean", "double") or (work.node.operator == "ReduceL2" and not floating):
+    rooted = work.node.operator in ("ReduceL2", "ReduceLogSum")
+    ordered = work.node.operator in ("ReduceMax", "ReduceMin")
+    if (kind == "boolean" and not ordered) or (rooted and (kind == "double" or not floating)):
         raise NoKernelError(f"no kernel reduces {x.dtype}")
     axes = _reduced_axes(work, x.ndim)
     if not axes and work.node.integer("noop_with_empty_axes", 0):

@@ -5,7 +5,17 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from vramscope.devices.cuda import attention, elementwise, layout, mixture, products, rows
+from vramscope.devices.cuda import (
+    attention,
+    convolution,
+    elementwise,
+    indexing,
+    layout,
+    mixture,
+    multihead,
+    products,
+    rows,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +30,9 @@ BUILDERS: Mapping[tuple[str, str], Builder] = MappingProxyType(
         **products.BUILDERS,
         **attention.BUILDERS,
         **mixture.BUILDERS,
+        **multihead.BUILDERS,
+        **convolution.BUILDERS,
+        **indexing.BUILDERS,
     }
 )
 """By (domain, operator). Everything else runs on the host, on copies."""

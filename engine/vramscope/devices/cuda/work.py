@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vramscope.devices.cuda.library_form import AnyLaunch
     from vramscope.graph.model import Array, Node
     from vramscope.ops.call import Call
+    from vramscope.ops.spec import WorkspaceRequirement
 
     Builder: TypeAlias = Callable[["Work"], Sequence[AnyLaunch]]
 
@@ -157,3 +158,12 @@ class Work:
                 self.node.name,
             )
         return room.address + offset
+
+    def regions(self, need: WorkspaceRequirement) -> dict[str, int]:
+        """Addresses of the planned regions by name; none where nothing is needed.
+
+        Raises:
+            VramscopeError: the plan reserved less.
+        """
+        base = self.scratch(need.bytes) if need.bytes else 0
+        return {part.name: base + part.offset for part in need.regions}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vramscope.ops.spec import WorkspaceQuery, WorkspaceRequirement
 
 
-def _form(node: Node, shapes: Sequence[tuple[int, ...] | None]) -> HeadForm:
+def head_form(node: Node, shapes: Sequence[tuple[int, ...] | None]) -> HeadForm:
     """Extents from the shapes of inputs 0 to 7; packed forms are [B, S, N, 3, D] and [B, L, N, 2, D]."""
     heads, query, key, value = node.integer("num_heads", 0), shapes[0], shapes[1], shapes[2]
     past = shapes[6][2] if shapes[6] is not None else 0
@@ -56,7 +56,7 @@ def _sizes(form: HeadForm, dtype: ElementType, *, biased: bool, outputs: int) ->
 def multi_head_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
     """Query, output and score tiles, widened keys or values; biased new rows where no present takes them."""
     shapes = [item.shape if item.present else None for item in map(query.input, range(8))]
-    form = _form(query.node, shapes)
+    form = head_form(query.node, shapes)
     sizes = _sizes(form, query.input(0).dtype, biased=query.input(3).present, outputs=query.outputs)
     return lay_out("multi-head attention tiles", dict(sizes), Lifetime.STEP_SCOPED)
 
@@ -77,7 +77,7 @@ def multi_head_attention(call: Call) -> None:
             "Export the model for greedy search or sampling",
             node.name,
         )
-    form = _form(node, [call.array(i).shape if call.has(i) else None for i in range(8)])
+    form = head_form(node, [call.array(i).shape if call.has(i) else None for i in range(8)])
     dtype = ElementType.FLOAT if call.array(0).dtype == np.float32 else call.output_types[0]
     sizes = _sizes(form, dtype, biased=call.has(3), outputs=sum(call.wanted))
     scratch = take_scratch(call, sizes, np.dtype(np.float32))

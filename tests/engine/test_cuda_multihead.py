@@ -1,0 +1,111 @@
+"""MultiHeadAttention on the CUDA device without a GPU: launches by form, planned scratch, refused forms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from cuda_calls import Bench, meta_of, node
+from cuda_twin import Twin, twin_device
+
+from vramscope.devices.cuda.table import BUILDERS
+from vramscope.devices.cuda.work import NoKernelError, Work
+from vramscope.ops.cuda_workspace import CUDA_WORKSPACE, partial_bytes, splits_of
+from vramscope.ops.spec import ABSENT_META, WorkspaceQuery
+from vramscope.units import align
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KEY = ("com.microsoft", "MultiHeadAttention")
+HEADS, WIDTH, QUERIES, PAST = 2, 16, 5, 7
+TOTAL = QUERIES + PAST
+OPERATOR = node(KEY[1], KEY[0], num_heads=HEADS)
+Given = list[np.ndarray[Any, Any] | None]
+
+
+@pytest.fixture
+def made() -> Iterator[tuple[Bench, Twin]]:
+    device, twin = twin_device()
+    bench = Bench(device)
+    yield bench, twin
+    bench.close()
+
+
+def inputs(*, bias: bool = False, mask: bool = False, past: bool = False, queries: int = QUERIES) -> Given:
+    flat = np.ones((1, queries, HEADS * WIDTH), np.float16)
+    rows = np.ones((1, HEADS, PAST, WIDTH), np.float16)
+    total = queries + (PAST if past else 0)
+    return [
+        *(flat, flat, flat, np.ones(3 * HEADS * WIDTH, np.float16) if bias else None),
+        *(np.ones((1, total), np.int32) if mask else None, None),
+        *([rows, rows] if past else []),
+    ]
+
+
+def launches(made: tuple[Bench, Twin], given: Given, *, present: bool) -> list[str]:
+    bench, twin = made
+    twin.launches.clear()
+    first = given[0]
+    assert first is not None
+    total = first.shape[1] + (PAST if len(given) > 6 else 0)
+    room = ((1, HEADS, total, WIDTH), np.float16)
+    outputs = [(first.shape, np.float16), *([room, room] if present else [None, None])]
+    bench.run(OPERATOR, given, outputs)
+    return [launch.function for launch in twin.launches]
+
+
+def test_nothing_is_copied_where_nothing_is_kept(made: tuple[Bench, Twin]) -> None:
+    assert launches(made, inputs(), present=False) == ["attend_tiled"]
+    assert launches(made, inputs(queries=1), present=False) == ["attend_split"]
+
+
+def test_a_present_takes_past_and_new_rows_and_a_bias_its_place(made: tuple[Bench, Twin]) -> None:
+    assert launches(made, inputs(past=True), present=True) == ["each"] * 4 + ["attend_tiled"]
+    assert launches(made, inputs(past=True, bias=True), present=False) == ["each"] * 5 + ["attend_tiled"]
+    assert launches(made, inputs(mask=True), present=False) == ["soft_mask", "attend_tiled"]
+
+
+def question(given: Given, outputs: int) -> WorkspaceQuery:
+    return WorkspaceQuery(
+        OPERATOR, tuple(ABSENT_META if item is None else meta_of(item) for item in given), outputs
+    )
+
+
+def test_scratch_by_form() -> None:
+    estimate, row = CUDA_WORKSPACE[KEY], HEADS * WIDTH * 2
+
+    def sizes(given: Given, outputs: int) -> dict[str, int]:
+        return {region.name: region.size for region in estimate(question(given, outputs)).regions}
+
+    assert sizes(inputs(), 1) == {}
+    assert sizes(inputs(past=True), 3) == {}
+    assert sizes(inputs(past=True), 1) == {"keys": TOTAL * row, "values": TOTAL * row}
+    biased = {"queries": QUERIES * row, "keys": QUERIES * row, "values": QUERIES * row}
+    assert sizes(inputs(bias=True), 1) == biased
+    assert sizes(inputs(mask=True, past=True), 3) == {"mask": TOTAL * 2}
+    long = inputs(queries=1)
+    long[1] = long[2] = np.ones((1, 500, HEADS * WIDTH), np.float16)
+    need = estimate(question(long, 1))
+    assert need.bytes == partial_bytes(HEADS, splits_of(500), WIDTH) == align(need.bytes, 4)
+
+
+@pytest.mark.parametrize(
+    ("index", "value", "why"),
+    [
+        (9, np.zeros((1, 1, 1), np.int32), "beam search"),
+        (4, np.ones((1, QUERIES), np.int64), "key mask is int64"),
+        (4, np.ones((2, 3, 4), np.int32), "key mask is"),
+        (5, np.ones((1, HEADS, QUERIES, QUERIES), np.float32), "differ in type"),
+    ],
+)
+def test_forms_that_the_host_runs(
+    made: tuple[Bench, Twin], index: int, value: np.ndarray[Any, Any], why: str
+) -> None:
+    bench, _ = made
+    given = inputs() + [None] * 6
+    given[index] = value
+    call = bench.call(OPERATOR, given, [((1, QUERIES, HEADS * WIDTH), np.float16)])
+    with pytest.raises(NoKernelError, match=why):
+        BUILDERS[KEY](Work(call, bench.device))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
@@ -74,6 +75,7 @@ def run(options: argparse.Namespace, name: str) -> int:
     controller.open(source_of(options))
     controller.start()
     window = make_window(controller, settings, options.theme or settings.theme)
+    gc.freeze()  # what stays as long as the window need not be walked by every collection
     if options.picture:
         from vramscope_app.journey import make_journey
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import time
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,10 +13,13 @@ import pytest
 from engine_process import EngineProcess, engine_process, greet
 
 from vramscope.messages.columns import column_values
-from vramscope.messages.model import ModelInfo
+from vramscope.messages.model import ModelInfo, OpenParams
 from vramscope.messages.planning import PlanInfo
 from vramscope.messages.running import CaptureInfo, RunInfo, VerifyInfo
 from vramscope.protocol import Answer, Failure, Notification
+from vramscope.server.engine import Engine
+from vramscope.server.listener import Listener
+from vramscope.server.worker import open_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,6 +69,21 @@ def test_opening_tells_what_the_model_is(engine: EngineProcess) -> None:
     assert model.name == SAMPLE
     by_path = engine.call("open", path=model.path)
     assert by_path["nodes"] == model.nodes
+
+
+def test_an_open_model_is_left_out_of_collections_and_goes_when_the_next_one_comes() -> None:
+    engine, sample = Engine(), OpenParams(sample=SAMPLE)
+    try:
+        open_model(engine, sample, Listener())
+        first = weakref.ref(engine._open_planner())
+        assert gc.get_freeze_count() > len(engine.model.program.steps)
+        open_model(engine, sample, Listener())
+        gc.unfreeze()
+        gc.collect()
+        assert first() is None
+    finally:
+        gc.unfreeze()
+        engine.close()
 
 
 def test_a_plan_is_answered_and_its_rows_follow(engine: EngineProcess, tmp_path: Path) -> None:

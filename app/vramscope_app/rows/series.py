@@ -22,7 +22,8 @@ class Series:
 
     def __init__(self, columns: int, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
-        self._data = np.zeros((columns, min(FIRST_ROOM, 2 * capacity)), np.float64)
+        self._most = capacity + max(capacity // 4, 1)
+        self._data = np.empty((columns, min(FIRST_ROOM, self._most)), np.float64)
         self._start = self._stop = 0
 
     def __len__(self) -> int:
@@ -38,12 +39,12 @@ class Series:
 
     def _make_room(self) -> None:
         """Moves what is kept to the front, of a larger buffer while the capacity allows one."""
-        kept = self._data[:, self._start : self._stop].copy()
-        columns, count = kept.shape
-        room = min(2 * max(count, 1), 2 * self._capacity)
+        kept, count = self._data[:, self._start : self._stop], len(self)
+        room = min(2 * count, self._most)
         if room > self._data.shape[1]:
-            self._data = np.zeros((columns, room), np.float64)
-        self._data[:, :count] = kept
+            self._data = np.empty((len(kept), room), np.float64)
+        for row, values in zip(self._data, kept, strict=True):  # a row at a time: numpy copies what overlaps
+            row[:count] = values
         self._start, self._stop = 0, count
 
     def column(self, index: int) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import traceback
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from vramscope.messages.columns import TableChunk
+    from vramscope.messages.model import ModelInfo, OpenParams
     from vramscope.protocol import Request
     from vramscope.run.events import Event
     from vramscope.server.jobs import Job, JobQueue
@@ -36,9 +38,22 @@ if TYPE_CHECKING:
 SNAPSHOT_INTERVAL = 1 / 30
 """Seconds between two snapshots while a request runs."""
 
+
+def open_model(engine: Engine, params: OpenParams, listener: Listener) -> ModelInfo:
+    """Opens a model; what it and the libraries keep is left out of garbage collections until the next one.
+
+    A collection that walks all of it stops whatever runs for 50 ms: longer than planning anew takes.
+    """
+    gc.unfreeze()
+    try:
+        return engine.open(params, listener)
+    finally:
+        gc.freeze()
+
+
 HANDLERS: Mapping[str, Callable[[Engine, Any, Listener], msgspec.Struct]] = MappingProxyType(
     {
-        "open": Engine.open,
+        "open": open_model,
         "plan": Engine.plan,
         "headroom": Engine.headroom_curves,
         "node": Engine.node_detail,

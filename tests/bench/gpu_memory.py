@@ -2,15 +2,17 @@
 
     python -m tests.bench.gpu_memory [--contexts 1024,8192] [--batches 1,4] [NAME:fp16 …]
 
-A row a scenario: bytes that the worst component is off; the plan's total; what the driver lost since the
-device was made; what lies outside the plan (modules, graphs, the last page), measured in the model's first
-scenario and taken for the others; how far the sum is from the driver's.
+A row a scenario, each in a process of its own: bytes that the worst component is off; the plan's total; the
+ceiling of the device context that the plan gives once the device is open; both together; what the card says
+is in use at the end, and how far the sum is above it.
 """
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+import subprocess
+import sys
+from itertools import product
 
 from tests.bench.gpu_decode import MODELS
 from tests.bench.gpu_models import folder_of
@@ -19,18 +21,15 @@ from vramscope.api import make_plan, open_path
 from vramscope.decode.decoder import Decoder
 from vramscope.devices.cuda.device import CudaDevice
 from vramscope.errors import VramscopeError
-from vramscope.plan.types import Scenario
-
-if TYPE_CHECKING:
-    from vramscope.graph.model import Model
+from vramscope.plan.types import ComponentName, Scenario
 
 PROMPT = 16
 MIB = 2**20
 
 
-def measured(model: Model, batch: int, context: int, runtime: Any) -> tuple[int, int, int]:  # noqa: ANN401 - CuPy has no types
-    """Bytes: the worst component's error, the plan's total, what the driver lost."""
-    start = runtime.memGetInfo()[0]
+def measured(name: str, batch: int, context: int) -> str:
+    """The rest of a scenario's row."""
+    model = open_path(folder_of(name))
     device = CudaDevice()
     plan = make_plan(model, Scenario(batch=batch, prompt=PROMPT, context=context))
     decoder = Decoder(model, plan, device=device)
@@ -41,43 +40,40 @@ def measured(model: Model, batch: int, context: int, runtime: Any) -> tuple[int,
         for _ in range(4):
             decoder.replay()
         device.synchronize()
-        lost = start - runtime.memGetInfo()[0]
+        free, all_of_it = device.card_memory()
         held = decoder.snapshot().components
-        rows = [row for row in decoder.plan.components if row.name.value in held and row.figure.known]
-        off = [abs(held[row.name.value].current_bytes - row.figure.known) for row in rows]
-        return max(off), decoder.plan.total.known, lost
+        known = {row.name: row.figure.known for row in decoder.plan.components}
+        outside = known.pop(ComponentName.CONTEXT)
+        off = max(abs(held[part.value].current_bytes - size) for part, size in known.items())
+        total, used = decoder.plan.total.known, all_of_it - free
     finally:
         decoder.close()
         device.close()
+    apart = (total + outside - used) / used
+    return (
+        f"{off} B off | plan {total / MIB:.1f} | context {outside / MIB:.1f} |"
+        f" together {(total + outside) / MIB:.1f} | card {used / MIB:.1f} MiB | {apart:+.2%}"
+    )
 
 
 def main() -> None:
     """Measures every scenario."""
-    import cupy
-
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="*", default=MODELS[:4])
     parser.add_argument("--contexts", default="1024,8192,32768")
     parser.add_argument("--batches", default="1,4")
     args = parser.parse_args()
-    runtime = cupy.cuda.runtime
-    for name in args.models:
-        model, outside = open_path(folder_of(name)), -1
-        for batch in map(int, args.batches.split(",")):
-            for context in map(int, args.contexts.split(",")):
-                title = f"{name} | {batch} | {context}"
-                try:
-                    off, total, lost = measured(model, batch, context, runtime)
-                except VramscopeError as error:
-                    print(f"{title} | {error}", flush=True)
-                    continue
-                outside = lost - total if outside < 0 else outside
-                apart = (total + outside - lost) / lost
-                print(
-                    f"{title} | {off} B off | plan {total / MIB:.1f} MiB | driver {lost / MIB:.1f} MiB |"
-                    f" outside {outside / MIB:.1f} MiB | {apart:+.2%}",
-                    flush=True,
-                )
+    scenarios = list(product(args.models, args.batches.split(","), args.contexts.split(",")))
+    for name, batch, context in scenarios:
+        if len(scenarios) > 1:
+            one = [name, "--batches", batch, "--contexts", context]
+            subprocess.run([sys.executable, "-m", "tests.bench.gpu_memory", *one], check=False)
+            continue
+        try:
+            row = measured(name, int(batch), int(context))
+        except VramscopeError as error:
+            row = str(error)
+        print(f"{name} | {batch} | {context} | {row}", flush=True)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,28 @@ class OnCard(Protocol):
         """Bytes of the card: free, and in all."""
 
 
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """Beside a device's buffers: bytes in use before the first one, and the driver's page (0: none)."""
+
+    taken: int
+    page: int
+
+
+@runtime_checkable
+class Opened(Protocol):
+    """A device that looked at its card when it was opened."""
+
+    @property
+    def outside(self) -> Outside:
+        """What was there before its buffers."""
+
+
+def outside_of(device: Device) -> Outside:
+    """What lies outside the device's buffers; nothing where there is no card."""
+    return device.outside if isinstance(device, Opened) else Outside(0, 0)
+
+
 def card_memory(device: Device) -> CardMemory | None:
     """How full the device's card is; None where nothing tells."""
     if not isinstance(device, OnCard):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+DEVICE_CONTEXT = "device context"
+"""The component that lies outside every buffer."""
+
 
 class BytesFigure(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes (None: unknown) and how they are known: exact, bound, growing, measured or unknown."""

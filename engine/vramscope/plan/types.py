@@ -270,7 +270,7 @@ class ComponentName(Enum):
     WORKSPACE = "workspace"
     BINDINGS = "inputs and outputs"
     CONTEXT = "device context"
-    """Outside our allocator: driver context, modules, graph executables. Unknown until measured."""
+    """Outside our allocator: driver context, modules, graphs. Unknown until a device is open."""
 
 
 @dataclass(frozen=True, slots=True)

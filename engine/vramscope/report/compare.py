@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vramscope.errors import InputError
 from vramscope.messages.columns import CHUNK_ROWS, TableChunk, integer_column, text_column
-from vramscope.messages.planning import BytesFigure
+from vramscope.messages.planning import DEVICE_CONTEXT, BytesFigure
 from vramscope.messages.reporting import CompareInfo, DifferenceInfo, SideInfo
 from vramscope.report.entries import NodeEntry, entries, layers
 from vramscope.report.text import asked_words
@@ -140,13 +140,18 @@ def _steps(run: RunRecord) -> str:
 def prediction(run: RunRecord) -> list[DifferenceInfo]:
     """Every component as planned (left) and at its peak (right); the difference is the plan's signed error.
 
-    Above 0 the plan promised too little. What the ledger does not see is unknown, and not 0.
+    Above 0 the plan promised too little. What nobody measures is unknown, and not 0.
     """
     unseen = {item.name: BytesFigure(bytes=None, certainty="unknown") for item in run.components}
-    measured = unseen | {
-        item.component: BytesFigure(bytes=item.peak_bytes, certainty="measured")
-        for item in run.snapshot.counters
-    }
+    seen = {item.name: item.figure for item in run.snapshot.measured if item.name == DEVICE_CONTEXT}
+    measured = (
+        unseen
+        | seen
+        | {
+            item.component: BytesFigure(bytes=item.peak_bytes, certainty="measured")
+            for item in run.snapshot.counters
+        }
+    )
     planned = _figures(run.components)
     return [difference(name, planned.get(name), figure) for name, figure in measured.items()]
 

@@ -10,7 +10,9 @@ import tracemalloc
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from vramscope.devices.card import outside_of
 from vramscope.errors import UnsupportedOperatorError, VramscopeError
+from vramscope.plan.outside import with_context
 from vramscope.plan.phase import phase_workspace
 from vramscope.plan.sizes import Resolver, symbol_ranges
 from vramscope.plan.types import UNKNOWN, Certainty, Figure, Phase, Plan
@@ -70,8 +72,8 @@ class Runner:
                 limit is the device's budget.
         """
         self.planner = planner
-        self.plan = plan
         self.device = device
+        self.plan = self._seen(plan)
         leases = SessionLeases(
             governor or own_governor(device),
             planner.model.folder.name or "the model",
@@ -129,7 +131,7 @@ class Runner:
             OutOfBudgetError: as for :meth:`prepare`; the session keeps the plan that it had.
         """
         admit(self.memory.leases, self.planner, plan)
-        self.plan = plan
+        self.plan = self._seen(plan)
         before = self.device.ledger.total
         moved = reserve(self.memory, plan)
         moved = bind_io(self.memory, plan) or moved
@@ -138,6 +140,11 @@ class Runner:
         if taken:
             self.say(EventKind.ALLOCATE, "session memory", f"{taken:,} bytes reserved from the plan", taken)
         return moved
+
+    def _seen(self, plan: Plan) -> Plan:
+        """``plan`` with what the open device says of its context."""
+        outside = outside_of(self.device)
+        return with_context(plan, outside.taken, outside.page)
 
     def bind(
         self,

@@ -89,7 +89,7 @@ def snapshot_info(
         downloads=snapshot.transfers.downloads,
         download_bytes=snapshot.transfers.download_bytes,
         slots=[_slot(slot) for slot in snapshot.slots],
-        measured=[_measured(name, item) for name, item in held.items()],
+        measured=[*(_measured(name, item) for name, item in held.items()), *_outside(snapshot)],
         leases=[LeaseInfo(purpose=name, bytes=size) for name, size in snapshot.memory.leases.items()],
         left=snapshot.memory.left,
         card_used=None if snapshot.memory.card is None else snapshot.memory.card.used,
@@ -132,6 +132,17 @@ def _measurable(components: Mapping[str, Counters]) -> dict[str, Counters]:
     """Components that the ledger sees; what the device itself keeps lies outside it, and is not 0."""
     outside = ComponentName.CONTEXT.value
     return {name: item for name, item in components.items() if name != outside or item.total_count}
+
+
+def _outside(snapshot: DecodeSnapshot) -> list[ComponentInfo]:
+    """What a card holds beside the session's buffers; nothing where there is no card."""
+    card = snapshot.memory.card
+    if card is None:
+        return []
+    beside = max(0, card.used - snapshot.total.current_bytes)
+    figure = BytesFigure(bytes=beside, certainty="measured")
+    detail = "the driver's context, pages, kernels and graphs, and what other programs hold"
+    return [ComponentInfo(name=ComponentName.CONTEXT.value, figure=figure, detail=detail)]
 
 
 def _counter(name: str, counters: Counters) -> CounterInfo:

@@ -9,11 +9,12 @@ import numpy as np
 
 from vramscope.devices.base import Buffer, NoRoomError
 from vramscope.devices.buffers import DeviceBuffers
+from vramscope.devices.card import Outside
 from vramscope.devices.cuda.array import DeviceArray, at_address, contiguous_runs, need_device
 from vramscope.devices.cuda.fallback import run_on_host
 from vramscope.devices.cuda.fusing import fuse_program
 from vramscope.devices.cuda.layout import copy_launches
-from vramscope.devices.cuda.pages import RuntimeMemory
+from vramscope.devices.cuda.pages import RuntimeMemory, page_of
 from vramscope.devices.cuda.platform import Platform, open_platform
 from vramscope.devices.cuda.prepared import Prepared, no_kernel
 from vramscope.devices.cuda.recording import RecordedGraph, Recorder
@@ -77,6 +78,9 @@ class CudaDevice:
         self._index = index
         memory = self._platform.memory or RuntimeMemory(self._runtime)
         self.buffers = DeviceBuffers(budget, memory, self._bytes)
+        free, total = self.card_memory()
+        self.outside = Outside(total - free, page_of(memory))
+        """What was in use before the first buffer: the driver's context, and other programs."""
         self._constants: dict[int, Array] = {}
         self._refusals: dict[int, str] = {}
         self._recorder = Recorder(self._platform, self.buffers.ledger)

@@ -165,6 +165,11 @@ class PagedMemory:
         self._base, self._free = 0, []
 
 
+def page_of(memory: Memory) -> int:
+    """The driver's page where buffers share pages, else 0."""
+    return memory.mapper.page if isinstance(memory, PagedMemory) else 0
+
+
 class _Location(ctypes.Structure):
     _fields_ = (("type", ctypes.c_int), ("id", ctypes.c_int))
 

@@ -259,8 +259,23 @@ def run_launch(program: BoundProgram, launch: Launch, memory: SessionMemory) -> 
             continue
         result = call.placed[position]
         if result is not None:
-            program.values[value] = settle(program, memory, value, launch.step.node.name, result)
+            shown = _shown(program, value, result)
+            program.values[value] = (
+                settle(program, memory, value, launch.step.node.name, result) if shown is None else shown
+            )
         call.placed[position] = None
+
+
+def _shown(program: BoundProgram, value: int, result: Tensor) -> Tensor | None:
+    """The bytes of the value that this one is a view of, in its shape; None where it is none.
+
+    Such a value owns no memory in the plan, also where its extents are data.
+    """
+    root = program.arena.views.get(value, value)
+    source = program.values.get(root) if root != value else None
+    if source is None or isinstance(source, Packed | list) or isinstance(result, Packed | list):
+        return None
+    return source.reshape(result.shape) if source.nbytes == result.nbytes else None
 
 
 def settle(program: BoundProgram, memory: SessionMemory, value: int, name: str, result: Tensor) -> Tensor:

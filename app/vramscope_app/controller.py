@@ -171,14 +171,12 @@ class Controller(QObject):
 
     def inspect(self, phase: str, step: int) -> None:
         """Asks for everything about a node of the newest plan."""
-        state = self.state
-        if state.ready and state.plan is not None and not state.working and not state.report:
+        if self.state.askable:
             self.client.call("node", NodeParams(phase=phase, step=step))
 
     def look_around(self, phase: str, step: int, hops: int) -> None:
         """Asks for the nodes around one of the newest plan."""
-        state = self.state
-        if state.ready and state.plan is not None and not state.working and not state.report:
+        if self.state.askable:
             self.client.call("neighbours", NeighboursParams(phase=phase, step=step, hops=hops))
 
     def choose_point(self, context: int, batch: int) -> None:
@@ -296,6 +294,8 @@ class Controller(QObject):
         return {
             **self._fresh(OpenParams(path=shown.path)),
             "report": shown.path,
+            "detailed": shown.detailed,
+            "headroom": shown.headroom,
             "model": shown.model,
             "scenario": shown.plan.scenario,
             "history": History(),
@@ -311,6 +311,7 @@ class Controller(QObject):
             "source": source,
             "opened": source,
             "report": "",
+            "detailed": False,
             "plan": None,
             "headroom": None,
             "nodes": {},

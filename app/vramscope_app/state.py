@@ -99,6 +99,8 @@ class AppState:
     model: ModelInfo | None = None
     report: str = ""
     """The saved report that is shown; empty when a model is open. Nothing can be planned or run from one."""
+    detailed: bool = False
+    """Whether the shown report can be asked for its nodes."""
     scenario: ScenarioInfo = field(default_factory=ScenarioInfo)
     history: History = field(default_factory=History)
     """Edits of the scenario that can be taken back."""
@@ -142,6 +144,12 @@ class AppState:
     def planned(self) -> bool:
         """Whether there is a plan that could run."""
         return self.plan is not None and not self.report and self.plan.verdict.kind != "cannot be planned"
+
+    @property
+    def askable(self) -> bool:
+        """Whether the engine can be asked about nodes of what is shown."""
+        known = self.detailed if self.report else self.plan is not None
+        return self.ready and known and not self.working
 
     @property
     def working(self) -> bool:

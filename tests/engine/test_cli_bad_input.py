@@ -270,10 +270,6 @@ def test_a_report_where_a_model_belongs(tell: Callable[..., Told], tmp_path: Pat
     named(tell("plan", tmp_path / "r.vramscope.json"), "r.vramscope.json", "saved report", "compare")
 
 
-def test_the_run_of_what_is_no_decoder_is_not_kept(tell: Callable[..., Told], tmp_path: Path) -> None:
-    named(tell("run", "unbounded-axis", "--export", tmp_path / "r.html"), "unbounded-axis", "decoder")
-
-
 def test_an_unknown_sample(tell: Callable[..., Told]) -> None:
     named(tell("sample", "no-such-sample"), "no-such-sample", "tiny-llama")
 

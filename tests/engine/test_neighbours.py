@@ -10,6 +10,7 @@ from vramscope.errors import InputError
 from vramscope.messages.model import OpenParams
 from vramscope.messages.neighbours import NeighboursInfo, NeighboursParams
 from vramscope.messages.planning import PlanParams
+from vramscope.server import looking
 from vramscope.server.engine import Engine
 from vramscope.server.listener import Listener
 
@@ -29,7 +30,7 @@ def engine() -> Iterator[Engine]:
 def around(engine: Engine, name: str, hops: int) -> NeighboursInfo:
     rows = engine.plan_made.phases[-1].nodes
     step = next(row.step for row in rows if row.name == name)
-    return engine.neighbours(NeighboursParams(phase="decode", step=step, hops=hops), Listener())
+    return looking.neighbours(engine, NeighboursParams(phase="decode", step=step, hops=hops), Listener())
 
 
 def test_the_neighbourhood_of_an_attention_is_what_its_inputs_and_outputs_name(engine: Engine) -> None:
@@ -59,4 +60,4 @@ def test_more_hops_reach_more_and_links_stay_inside(engine: Engine) -> None:
 def test_what_is_no_node_is_refused(engine: Engine, wrong: dict[str, int | str]) -> None:
     given = {"phase": "decode", "step": 0, "hops": 1, **wrong}
     with pytest.raises(InputError):
-        engine.neighbours(NeighboursParams(**given), Listener())  # type: ignore[arg-type]  # mixed on purpose
+        looking.neighbours(engine, NeighboursParams(**given), Listener())  # type: ignore[arg-type]  # mixed on purpose

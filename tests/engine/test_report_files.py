@@ -52,7 +52,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, PlanDocument]
     engine = planned(ran=True, card="GeForce RTX 4090")
     path = tmp_path_factory.mktemp("reports") / "tiny.vramscope.json"
     export(engine, ExportParams(path=str(path)), Listener())
-    made = engine.document(headroom=True, arenas=True)
+    made = engine.document(whole=True)
     engine.close()
     return path, made
 

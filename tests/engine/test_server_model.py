@@ -75,7 +75,7 @@ def test_an_open_model_is_left_out_of_collections_and_goes_when_the_next_one_com
     engine, sample = Engine(), OpenParams(sample=SAMPLE)
     try:
         open_model(engine, sample, Listener())
-        first = weakref.ref(engine._open_planner())
+        first = weakref.ref(engine.planner)
         assert gc.get_freeze_count() > len(engine.model.program.steps)
         open_model(engine, sample, Listener())
         gc.unfreeze()

@@ -85,6 +85,7 @@ def test_a_saved_report_opens_read_only_and_is_compared_with_a_model(
     path = tmp_path / "tiny.vramscope.json"
     story.open_source(OpenParams(path=str(SAMPLES / "tiny-llama")))
     story.do("prefill")
+    story.do("profile", count=2)
     monkeypatch.setattr(command_window, "ask_save", lambda *_: str(path))
     story.do("save")
     saved, measured = story.state.plan, story.state.live.measured
@@ -97,6 +98,7 @@ def test_a_saved_report_opens_read_only_and_is_compared_with_a_model(
     assert state.live.measured == measured
     assert window.nodes.model.shown == 42
     assert window.arena.arena is not None
+    look_into(story)
     assert "(report)" in window.windowTitle()
     assert str(path) in window.overview.report.accessibleName()
     assert not window.scenario.isEnabled()
@@ -122,6 +124,44 @@ def test_a_saved_report_opens_read_only_and_is_compared_with_a_model(
     story.journey.wait("its model", lambda state: state.report == "" and planned(state))
     assert window.scenario.isEnabled()
     assert not window.overview.report.isVisible()
+
+
+def look_into(story: Story) -> None:
+    """What is saved is there to look at: curves, any node with its values, its neighbours, measured times."""
+    window = story.window
+    assert window.headroom.drawn is not None
+    assert window.headroom.drawn.own == story.state.scenario.context
+    window.headroom.choose_at(float(window.headroom.drawn.contexts[0]), 0.0)
+    assert "nanoseconds" in window.nodes.columns.shown
+    node = next(name for name in story.state.nodes["decode"].column("name") if "GroupQuery" in name)
+    window.docks["inspector"].raise_()
+    assert window.nodes.jump(node)
+    story.journey.wait("the node", lambda state: state.node is not None and state.node.name == node)
+    assert story.state.node is not None
+    assert story.state.node.regions, "its scratch, region by region"
+    assert any(value.nodes for value in story.state.node.inputs)
+    story.picture("report-inspector")
+    window.docks["graph"].raise_()
+    story.journey.wait("its neighbours", lambda state: state.neighbours is not None)
+    assert story.state.neighbours is not None
+    assert len(story.state.neighbours.nodes) > 2
+
+
+def test_a_plain_model_is_compared_with_its_run(story: Story) -> None:
+    story.open("unbounded-axis")
+    before = story.state.plan
+    (refused,) = {axis.symbol for axis in before.axes if axis.refused} if before is not None else {""}
+    story.window.controller.declare(refused, "9")
+    story.journey.wait("planning", lambda state: state.planned and state.busy is None)
+    assert not story.window.actions_by_id["compare_run"].isEnabled()
+    story.do("run_model")
+    assert story.state.live.measured
+    assert story.window.run_panel.outputs.model.rowCount() > 0
+    story.do("compare_run")
+    found = compared(story)
+    assert found.right.asked == ["on host", "one run"]
+    assert {item.name for item in found.components} >= {"weights", "activations"}
+    story.picture("compare-plain-run")
 
 
 def test_what_is_no_report_is_refused_and_the_model_stays(story: Story, tmp_path: Path) -> None:

@@ -115,6 +115,15 @@ def test_j4_decode_replay_says_what_eager_says(story: Story) -> None:
     assert story.state.verify is not None
     assert story.state.verify.equal
     assert story.state.verify.steps == 8
+    story.picture("j4-verified")
+    story.do("profile", count=4)
+    assert story.state.profile is not None
+    assert story.state.profile.steps == 4
+    assert "nanoseconds" in story.window.nodes.columns.shown
+    story.window.nodes.search.setText("us>0")
+    story.journey.settle()
+    assert story.window.nodes.model.shown == len(story.state.profile.nodes)
+    story.picture("j4-profiled")
     story.do("reset")
     assert story.state.run.position == 0
     assert not story.window.actions_by_id["step"].isEnabled()

@@ -13,6 +13,7 @@ from vramscope.cli.session import make_plan, open_model
 from vramscope.messages.running import PrefillParams, RunModelParams
 from vramscope.server.devices import runtime_of
 from vramscope.server.engine import Engine
+from vramscope.server.plain import run_model
 
 if TYPE_CHECKING:
     import argparse
@@ -65,7 +66,7 @@ def _run(
 ) -> None:
     if info.contract is None:
         run = RunModelParams(scenario=wanted, device=arguments.device)
-        result = engine.run_model(run, screen.listener(screen.Meter()))
+        result = run_model(engine, run, screen.listener(screen.Meter()))
         if arguments.json:
             screen.print_json(result)
         else:

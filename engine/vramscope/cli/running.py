@@ -31,6 +31,7 @@ from vramscope.report.compare import prediction
 from vramscope.report.text import figure_text, rate_text
 from vramscope.server import profiling
 from vramscope.server.engine import Engine
+from vramscope.server.plain import run_model
 from vramscope.units import format_bytes
 
 if TYPE_CHECKING:
@@ -93,12 +94,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_plain(engine: Engine, info: ModelInfo, arguments: argparse.Namespace, meter: screen.Meter) -> None:
-    if arguments.export:
-        raise InputError(
-            f"--export for {info.name}",
-            "the model is no decoder, and only a decoder's run is kept",
-            "Write its plan: vramscope plan MODEL --export FILE",
-        )
     if arguments.prompt or arguments.tokens:
         raise InputError(
             f"a prompt for {info.name}",
@@ -112,13 +107,17 @@ def _run_plain(engine: Engine, info: ModelInfo, arguments: argparse.Namespace, m
         save=str(arguments.save or ""),
         device=arguments.device,
     )
-    result = engine.run_model(params, screen.listener(meter))
+    make_plan(engine, params.scenario)
+    result = run_model(engine, params, screen.listener(meter))
     meter.clear()
+    written = write_reports(engine, arguments)
     if arguments.json:
         screen.print_json(result)
         return
     out = screen.console()
     show_outputs(out, result)
+    for path in written:
+        print(f"wrote {path}")
     if result.streaming is not None:
         out.print(f"weights streamed: {streamed_words(result.streaming)}")
     if arguments.save:

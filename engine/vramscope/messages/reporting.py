@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from vramscope.messages.headroom import HeadroomCurves
 from vramscope.messages.live import SnapshotInfo
 from vramscope.messages.model import ModelInfo
 from vramscope.messages.planning import BytesFigure, ComponentInfo, PlanInfo, ScenarioInfo
@@ -39,6 +40,10 @@ class ReportInfo(msgspec.Struct, frozen=True, kw_only=True):
     model: ModelInfo
     plan: PlanInfo
     run: RunRecord | None = None
+    headroom: HeadroomCurves | None = None
+    """As they were when the report was saved."""
+    detailed: bool = False
+    """Whether it can be asked for nodes and their neighbours."""
 
 
 class BaselineParams(msgspec.Struct, frozen=True, kw_only=True):

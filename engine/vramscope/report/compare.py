@@ -99,16 +99,14 @@ def compare_run(document: PlanDocument, ticket: int = 0) -> Comparison:
         raise InputError(f"the run of {document.model.name}", "nothing was measured", cure)
     peak = BytesFigure(bytes=run.snapshot.peak_bytes, certainty="measured")
     left = plan_side(document)
-    asked = [
-        f"batch {run.scenario.batch}",
-        f"prompt {run.scenario.prompt}",
-        f"context {run.scenario.context}",
-    ]
+    asked = [f"batch {run.scenario.batch}"]
+    if left.decoder:
+        asked += [f"prompt {run.scenario.prompt}", f"context {run.scenario.context}"]
     planned = _replaced(left, asked, run.total, "plan")
     info = CompareInfo(
         ticket=ticket,
         left=planned,
-        right=_replaced(left, [f"on {run.device}", _steps(run)], peak, "run"),
+        right=_replaced(left, [f"on {run.device}", _steps(run) if left.decoder else "one run"], peak, "run"),
         total=difference("total", run.total, peak),
         components=_sorted(prediction(run)),
         layers=[],

@@ -5,15 +5,18 @@ It is what ``.vramscope.json`` holds, and what every other report is written fro
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from vramscope.messages.headroom import HeadroomCurves
 from vramscope.messages.model import ModelInfo
 from vramscope.messages.planning import BytesFigure, HeadroomInfo, PlanInfo
 from vramscope.messages.reporting import RunRecord
 from vramscope.report.arena import Block
+from vramscope.report.details import PhaseDetail
 from vramscope.report.rows import COLUMNS, node_cells
 
 if TYPE_CHECKING:
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 FORMAT = "vramscope-plan"
 VERSION = 1
 """Raised whenever a field changes its meaning."""
+MINOR = 1
+"""Raised whenever a field comes in, which an older version passes over: 1 brought curves and details."""
 
 
 class WeightItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,15 +85,29 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What was measured, where the model had run."""
     arenas: dict[str, list[Block]] = {}
     """By phase where each value lies in the arena: name, offset, size, first and last step."""
+    minor: int = 0
+    curves: HeadroomCurves | None = None
+    """Components and totals over contexts, of a decoder."""
+    details: dict[str, PhaseDetail] = {}
+    """By phase what an inspector shows of its nodes; none in a plan of very many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What a document holds beside the plan itself, where somebody wants it."""
+
+    headroom: Sequence[HeadroomInfo] = ()
+    curves: HeadroomCurves | None = None
+    arenas: dict[str, list[Block]] = field(default_factory=dict)
+    details: dict[str, PhaseDetail] = field(default_factory=dict)
 
 
 def document(
     model: ModelInfo,
     info: PlanInfo,
     plan: Plan,
-    headroom: Sequence[HeadroomInfo] = (),
     run: RunRecord | None = None,
-    arenas: dict[str, list[Block]] | None = None,
+    more: Extras = Extras(),
 ) -> PlanDocument:
     """The document of one plan; unknown bytes of a node are null."""
     return PlanDocument(
@@ -106,10 +125,13 @@ def document(
             ]
             for phase in plan.phases
         },
-        headroom=list(headroom),
+        headroom=list(more.headroom),
         identity=_identity(plan),
         run=run,
-        arenas=arenas or {},
+        arenas=more.arenas,
+        minor=MINOR,
+        curves=more.curves,
+        details=more.details,
     )
 
 

@@ -10,6 +10,14 @@ from vramscope.errors import InputError
 from vramscope.messages.reporting import ReportInfo
 from vramscope.report.document import FORMAT, VERSION, PlanDocument
 from vramscope.report.entries import NUMBERS, TEXTS
+from vramscope.report.possible import (
+    LARGEST_NUMBER,
+    LONGEST_TEXT,
+    possible,
+    wrong_curves,
+    wrong_details,
+    wrong_text,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,11 +32,6 @@ LARGEST_FILE = 256 * 2**20
 
 LARGEST_HEAD = 16 * 2**20
 """Bytes of everything but the rows, as one message."""
-
-LARGEST_NUMBER = 2**63 - 1
-
-LONGEST_TEXT = 2**16
-"""Characters: a longer name or sentence would stall whoever shows it."""
 
 LAST_STEP = 2**31
 MOST_COLUMNS = 64
@@ -105,13 +108,14 @@ def _wrong(found: PlanDocument) -> str:
     if len(set(names)) != len(names):
         return "a component comes twice"
     try:
-        head = ReportInfo(path="", model=found.model, plan=found.plan, run=found.run)
+        head = ReportInfo(path="", model=found.model, plan=found.plan, run=found.run, headroom=found.curves)
         size = len(msgspec.msgpack.encode(head))
     except (OverflowError, ValueError) as error:
         return f"a number or a text that cannot be: {error}"
     if size > LARGEST_HEAD:
         return f"all but its rows takes {size:,} bytes, more than {LARGEST_HEAD:,}"
-    return _wrong_text(msgspec.to_builtins(head)) or _wrong_phases(found) or _wrong_rows(found)
+    shown = wrong_text(msgspec.to_builtins(head)) or _wrong_phases(found) or _wrong_rows(found)
+    return shown or wrong_curves(found.curves) or wrong_details(found)
 
 
 def _wrong_phases(found: PlanDocument) -> str:
@@ -121,16 +125,6 @@ def _wrong_phases(found: PlanDocument) -> str:
         return "its phases are not those of its rows"
     blocks = (block for rows in found.arenas.values() for block in rows)
     return "" if all(map(_possible_block, blocks)) else "a block of an arena lies where none can"
-
-
-def _wrong_text(part: object) -> str:
-    """Whether a text anywhere below is too long."""
-    if isinstance(part, str):
-        return f"a text of {len(part):,} characters" if len(part) > LONGEST_TEXT else ""
-    below = (
-        [*part.keys(), *part.values()] if isinstance(part, dict) else part if isinstance(part, list) else []
-    )
-    return next(filter(None, map(_wrong_text, below)), "")
 
 
 def _wrong_rows(found: PlanDocument) -> str:
@@ -155,7 +149,7 @@ def _wrong_row(row: tuple[int | str | None, ...], columns: list[str]) -> str:
         return "has no text where one belongs"
     if any(isinstance(cell, str) and len(cell) > LONGEST_TEXT for cell in row):
         return "has a text that is too long"
-    if not all(_possible(cells[name]) for name in NUMBERS) or cells["step"] is None:
+    if not all(possible(cells[name]) for name in NUMBERS) or cells["step"] is None:
         return "has a number that cannot be"
     return ""
 
@@ -164,8 +158,3 @@ def _possible_block(block: Block) -> bool:
     name, offset, size, first, last = block
     placed = min(offset, size) >= 0 and offset + size <= LARGEST_NUMBER
     return placed and 0 <= first <= last <= LAST_STEP and len(name) <= LONGEST_TEXT
-
-
-def _possible(cell: int | str | None) -> bool:
-    """Bytes, or unknown."""
-    return cell is None or (isinstance(cell, int) and 0 <= cell <= LARGEST_NUMBER)

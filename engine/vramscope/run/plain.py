@@ -11,7 +11,7 @@ from vramscope.devices.host import HostDevice
 from vramscope.plan.extents import planned_scenario
 from vramscope.plan.planner import Planner, available_bytes
 from vramscope.plan.symbols import bind_symbols
-from vramscope.plan.types import Bounded, Exact, Phase, Plan
+from vramscope.plan.types import Bounded, ComponentName, Exact, Phase, Plan
 from vramscope.run.bindings import Binding, bind
 from vramscope.run.events import (
     CancelCheck,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from vramscope.devices.base import Device
     from vramscope.devices.governor_types import MemoryGovernor
+    from vramscope.devices.ledger import Counters
     from vramscope.graph.model import Array, Model
     from vramscope.ops.call import Tensor
     from vramscope.plan.sizes import Resolver
@@ -59,10 +60,23 @@ class PlainSettings(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class PlainRun:
-    """Outputs by name in graph order, and the memory as it was at the end of the run."""
+    """Outputs by name in graph order, and what the run took, as it was at its end.
+
+    Attributes:
+        outputs: by name.
+        memory: claims and peaks.
+        total: of all components.
+        components: by name.
+        budget: bytes that might have been out at once.
+        allocations: made while the nodes ran.
+    """
 
     outputs: list[tuple[str, Tensor]]
     memory: MemoryState
+    total: Counters
+    components: Mapping[str, Counters]
+    budget: int | None
+    allocations: int
 
 
 def run_plain(
@@ -114,13 +128,18 @@ def plain_run(
         bindings = [*_bind_inputs(runner, given), *_bind_outputs(runner, resolver)]
         ready = runner.bind(Phase.SINGLE, bound, bindings)
         ready.spaces.update(_spaces(runner, resolver))
-        runner.device.ledger.enter("run")
+        ledger = runner.device.ledger
+        ledger.enter("run")
+        before = ledger.total.total_count
         runner.run(ready, cancel)
+        allocations = ledger.total.total_count - before
         found: list[tuple[str, Tensor]] = []
         for identity in program.outputs:
             value = ready.values[identity]
             found.append((program.values[identity].name, _taken(runner, value)))
-        return PlainRun(found, memory_state(runner.memory))
+        components = {name.value: ledger.component(name.value) for name in ComponentName}
+        state = memory_state(runner.memory)
+        return PlainRun(found, state, ledger.total, components, ledger.budget, allocations)
     finally:
         runner.close()
         if settings.get("device") is None:

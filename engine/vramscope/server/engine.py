@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from vramscope.errors import InputError, ModelFileError, VramscopeError
 from vramscope.messages.live import EMPTY_SNAPSHOT
-from vramscope.messages.running import OutputInfo, RunModelInfo
 from vramscope.messages.slots import SlotsInfo
 from vramscope.report.read import ENDING
 from vramscope.server.shelf import Shelf
@@ -28,11 +27,8 @@ if TYPE_CHECKING:
     from vramscope.devices.sampling import Sampling
     from vramscope.graph.model import Model
     from vramscope.messages.columns import TableChunk
-    from vramscope.messages.headroom import HeadroomCurves, HeadroomParams
     from vramscope.messages.live import Empty, SnapshotInfo
     from vramscope.messages.model import ModelInfo, OpenParams
-    from vramscope.messages.neighbours import NeighboursInfo, NeighboursParams
-    from vramscope.messages.node import NodeInfo, NodeParams
     from vramscope.messages.planning import HeadroomInfo, PlanInfo, PlanParams, ScenarioInfo
     from vramscope.messages.reporting import RunRecord
     from vramscope.messages.running import (
@@ -40,7 +36,6 @@ if TYPE_CHECKING:
         CountParams,
         PrefillParams,
         RunInfo,
-        RunModelParams,
         VerifyInfo,
     )
     from vramscope.plan.planner import Planner
@@ -64,19 +59,23 @@ class Engine:
         self._tokenizer: Tokenizer | None = None
         self._memory: ProcessMemoryManager | None = None
         self._tickets = 0
+        self.plain: RunRecord | None = None
+        """What the newest run of a model that is no decoder took."""
         self.shelf = Shelf()
         """Reports and comparisons."""
 
     @property
     def model(self) -> Model:
-        """The open model.
+        """The open model; raises as :attr:`planner` does."""
+        return self.planner.model
+
+    @property
+    def planner(self) -> Planner:
+        """The open model's.
 
         Raises:
             InputError: none is open.
         """
-        return self._open_planner().model
-
-    def _open_planner(self) -> Planner:
         if self._planner is None:
             raise InputError("this request", "no model is open", "Open a model first")
         return self._planner
@@ -91,6 +90,12 @@ class Engine:
         if self._plan is None:
             raise InputError("this request", "nothing is planned yet", "Plan the open model first")
         return self._plan
+
+    @property
+    def ticket(self) -> int:
+        """Of what is shown; 0 before anything was planned."""
+        planned = self._plan_info.ticket if self._plan_info else 0
+        return self._tickets if self.shelf.report is not None else planned
 
     @property
     def planned_scenario(self) -> ScenarioInfo | None:
@@ -140,7 +145,7 @@ class Engine:
         from vramscope.plan.suggest import suggestions
         from vramscope.server.convert import check_maxima, plan_info
 
-        planner = self._open_planner()
+        planner = self.planner
         started = perf_counter()
         plan = planner.plan(scenario)
         milliseconds = (perf_counter() - started) * 1000
@@ -162,27 +167,7 @@ class Engine:
         """Totals around the newest plan: every context of a grid at every batch."""
         from vramscope.server.headroom import headroom_grid
 
-        return headroom_grid(self._open_planner(), self.plan_made)
-
-    def headroom_curves(self, params: HeadroomParams, listener: Listener) -> HeadroomCurves:
-        """Plans the open decoder over contexts and batches."""
-        from vramscope.server.headroom import headroom_curves
-
-        return headroom_curves(self._open_planner(), params, listener)
-
-    def node_detail(self, params: NodeParams, _listener: Listener) -> NodeInfo:
-        """One node of the newest plan in full."""
-        from vramscope.server.node_detail import node_detail
-
-        ticket = self._plan_info.ticket if self._plan_info else 0
-        return node_detail(self.plan_made, self.model, ticket, params)
-
-    def neighbours(self, params: NeighboursParams, _listener: Listener) -> NeighboursInfo:
-        """The nodes around one of the newest plan."""
-        from vramscope.server.neighbours import neighbours
-
-        ticket = self._plan_info.ticket if self._plan_info else 0
-        return neighbours(self.plan_made, self.model, ticket, params)
+        return headroom_grid(self.planner, self.plan_made)
 
     def node_tables(self) -> Iterator[TableChunk]:
         """The node rows of what is shown, and the blocks of the newest plan's arenas."""
@@ -191,20 +176,19 @@ class Engine:
         from vramscope.report.tables import document_tables
 
         if self.shelf.report is not None:
-            yield from document_tables(self.shelf.report, self._tickets)
-            yield from arena_tables(self.shelf.report.arenas, self._tickets)
+            yield from document_tables(self.shelf.report, self.ticket)
+            yield from arena_tables(self.shelf.report.arenas, self.ticket)
             return
-        ticket = self._plan_info.ticket if self._plan_info else 0
-        yield from node_tables(self.plan_made, ticket)
-        yield from arena_tables(arena_blocks(self.plan_made, self.model), ticket)
+        yield from node_tables(self.plan_made, self.ticket)
+        yield from arena_tables(arena_blocks(self.plan_made, self.model), self.ticket)
 
-    def _plan_for(self, scenario: Scenario, device: str) -> Plan:
+    def plan_for(self, scenario: Scenario, device: str) -> Plan:
         """The newest plan, or one of its own where that is not for this scenario and the device's kernels."""
         from vramscope.server.devices import runtime_of
 
         wanted = replace(scenario, runtime=runtime_of(device))
         newest = self._plan is not None and self._plan.scenario == wanted
-        return (self.plan_made if newest else self._open_planner().plan(wanted)).require()
+        return (self.plan_made if newest else self.planner.plan(wanted)).require()
 
     def prefill(self, params: PrefillParams, listener: Listener) -> RunInfo:
         """Starts a generation; loads the weights unless the same plan is loaded already."""
@@ -222,7 +206,7 @@ class Engine:
         scenario = scenario_of(params.scenario)
         if len(tokens) > scenario.prompt:
             scenario = replace(scenario, prompt=len(tokens))
-        plan = self._plan_for(scenario, params.device)
+        plan = self.plan_for(scenario, params.device)
         listener.cancel()
         generation = self._generation_for(plan, params, listener)
         return generation.prefill(tokens, listener)
@@ -243,10 +227,10 @@ class Engine:
         if held is not None and self._generation_of == wanted:
             return held
         self.close()
-        target, governor = self._device(device, plan.scenario)
+        target, governor = self.device_for(device, plan.scenario)
         try:
             generation = Generation(
-                self._open_planner(),
+                self.planner,
                 plan,
                 sampling,
                 self._load_tokenizer(),
@@ -261,7 +245,7 @@ class Engine:
         self._generation, self._generation_of = generation, wanted
         return generation
 
-    def _device(self, name: str, scenario: Scenario) -> tuple[Device, MemoryGovernor]:
+    def device_for(self, name: str, scenario: Scenario) -> tuple[Device, MemoryGovernor]:
         """A device and its governor, whose limit is the scenario's budget, else the card's usual share."""
         from vramscope.devices.governor_limits import Auto, Bytes, resolve_limit
         from vramscope.devices.governor_process import ProcessMemoryManager
@@ -307,76 +291,39 @@ class Engine:
         """Graph slots and memory slots in full; empty before there is a generation."""
         return SlotsInfo() if self._generation is None else self._generation.slots()
 
-    def run_model(self, params: RunModelParams, listener: Listener) -> RunModelInfo:
-        """Runs a model that is no decoder on the arrays of files, or on seeded random ones."""
-        from vramscope.run.inputs import load_inputs
-        from vramscope.run.plain import plain_run
-        from vramscope.server.arrays import check_target, save_outputs, scenario_for
-        from vramscope.server.convert import scenario_of
-        from vramscope.server.live import output_info, streaming_info
-
-        self.model.require_weights()
-        scenario = scenario_of(params.scenario)
-        files = [(item.name, Path(item.path).expanduser()) for item in params.inputs]
-        given = load_inputs(files) if files else None
-        if given is not None:
-            scenario = scenario_for(self.model, scenario, given)
-        target = Path(params.save).expanduser() if params.save else None
-        if target is not None:
-            check_target(target)
-        plan = self._plan_for(scenario, params.device)
-        device, governor = self._device(params.device, scenario)
-        started = perf_counter()
-        try:
-            ran = plain_run(
-                self.model,
-                plan,
-                given,
-                planner=self._open_planner(),
-                seed=params.seed,
-                device=device,
-                governor=governor,
-                events=listener.event,
-                progress=listener.progress,
-                cancel=listener.cancel,
-            )
-        finally:
-            device.close()
-        milliseconds = (perf_counter() - started) * 1000
-        if target is not None:
-            save_outputs(target, ran.outputs)
-        found: list[OutputInfo] = [output_info(name, array) for name, array in ran.outputs]
-        streaming = streaming_info(ran.memory.streaming)
-        return RunModelInfo(outputs=found, milliseconds=milliseconds, streaming=streaming)
-
     def snapshot(self) -> SnapshotInfo:
-        """Everything live about the generation; all zero before there is one."""
-        return EMPTY_SNAPSHOT if self._generation is None else self._generation.snapshot()
+        """Everything live about the generation, or the last plain run; all zero before there is either."""
+        if self._generation is not None:
+            return self._generation.snapshot()
+        return EMPTY_SNAPSHOT if self.plain is None else self.plain.snapshot
 
-    def document(self, *, headroom: bool = False, arenas: bool = False) -> PlanDocument:
+    def document(self, *, headroom: bool = False, whole: bool = False) -> PlanDocument:
         """What is shown: the report that was read, or the newest plan with its run.
+
+        Args:
+            headroom: with totals at other contexts and batches.
+            whole: with all that a window shows of it.
 
         Raises:
             InputError: nothing was planned yet.
         """
-        from vramscope.report.arena import arena_blocks
         from vramscope.report.document import document
+        from vramscope.server.looking import extras
 
         if self.shelf.report is not None:
             return self.shelf.report
         plan = self.plan_made
         if self._info is None or self._plan_info is None:
             raise VramscopeError("the plan", "nothing is planned yet")
-        room = self.headroom() if headroom else []
-        blocks = arena_blocks(plan, self.model) if arenas else {}
-        return document(self._info, self._plan_info, plan, room, self.run_record(), blocks)
+        more = extras(self, headroom=headroom, whole=whole)
+        return document(self._info, self._plan_info, plan, self.run_record(), more)
 
     def run_record(self) -> RunRecord | None:
-        """What was planned for the generation and what it took; None before there is one."""
+        """What was planned for the newest run and what it took; None before there is one."""
         from vramscope.server.reporting import run_record
 
         run, of = self._generation, self._generation_of
-        return None if run is None or of is None else run_record(run, of[2])
+        return self.plain if run is None or of is None else run_record(run, of[2])
 
     def show_report(self, found: PlanDocument) -> int:
         """Puts a saved report in the place of the open model; returns the ticket of its rows."""
@@ -387,6 +334,7 @@ class Engine:
 
     def close(self) -> None:
         """Gives back what the generation holds."""
+        self.plain = None
         if self._generation is not None:
             self._generation.close()
             self._generation = None

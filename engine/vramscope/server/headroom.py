@@ -5,19 +5,26 @@ from __future__ import annotations
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from vramscope.errors import InputError
-from vramscope.messages.headroom import HeadroomColumn, HeadroomCurves, HeadroomLimit, HeadroomLine
+from vramscope.messages.headroom import (
+    HeadroomColumn,
+    HeadroomCurves,
+    HeadroomLimit,
+    HeadroomLine,
+    HeadroomParams,
+)
 from vramscope.messages.planning import HeadroomInfo
 from vramscope.plan.cards import find_card
 from vramscope.plan.headroom import Headroom, even_contexts, grid, plan_headroom
 from vramscope.plan.planner import Planner, available_bytes
 from vramscope.plan.types import ComponentName
-from vramscope.server.convert import scenario_of
+from vramscope.server.convert import scenario_info, scenario_of
+from vramscope.server.listener import Listener
 
 if TYPE_CHECKING:
-    from vramscope.messages.headroom import HeadroomParams
     from vramscope.plan.types import Plan, Scenario
-    from vramscope.server.listener import Listener
 
 MOST_POINTS = 200
 MOST_BATCHES = 8
@@ -36,6 +43,17 @@ def headroom_grid(planner: Planner, plan: Plan) -> list[HeadroomInfo]:
             fits = None if size is None or available is None else size <= available
             cells.append(HeadroomInfo(context=context, batch=line.batch, bytes=size, fits=fits))
     return cells
+
+
+def usual_curves(planner: Planner, plan: Plan) -> HeadroomCurves | None:
+    """The curves that a report keeps: a decoder's own batch, one, half, twice and four times as many."""
+    if planner.model.contract is None or plan.refusals:
+        return None
+    batch = plan.scenario.batch
+    others = [item for item in dict.fromkeys((1, batch // 2, batch * 2, batch * 4)) if 1 <= item != batch]
+    params = HeadroomParams(scenario=scenario_info(plan.scenario), batches=others)
+    found = headroom_curves(planner, params, Listener())
+    return msgspec.structs.replace(found, milliseconds=0.0)
 
 
 def headroom_curves(planner: Planner, params: HeadroomParams, listener: Listener) -> HeadroomCurves:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from vramscope.messages.live import (
     CounterInfo,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from vramscope.ops.call import Tensor
     from vramscope.run.capture import CaptureReport
     from vramscope.run.events import Event
-    from vramscope.run.memory_state import Streaming
+    from vramscope.run.memory_state import MemoryState, Streaming
     from vramscope.run.traffic import Traffic, TrafficPhase
 
 COMPARED = 1000
@@ -67,7 +67,6 @@ def snapshot_info(
     seconds: float,
 ) -> SnapshotInfo:
     """Everything live about a decode session."""
-    held = _measurable(snapshot.components)
     return SnapshotInfo(
         sequence=sequence,
         seconds=seconds,
@@ -77,10 +76,6 @@ def snapshot_info(
         steps_eager=snapshot.steps_eager,
         steps_replayed=snapshot.steps_replayed,
         allocations_last_step=snapshot.allocations_last_step,
-        allocated_bytes=snapshot.total.current_bytes,
-        peak_bytes=snapshot.total.peak_bytes,
-        budget=snapshot.budget,
-        counters=[_counter(name, item) for name, item in held.items()],
         kernel_temporaries=BytesFigure(
             bytes=snapshot.kernel_temporaries.bytes, certainty=snapshot.kernel_temporaries.certainty.value
         ),
@@ -89,15 +84,45 @@ def snapshot_info(
         downloads=snapshot.transfers.downloads,
         download_bytes=snapshot.transfers.download_bytes,
         slots=[_slot(slot) for slot in snapshot.slots],
-        measured=[*(_measured(name, item) for name, item in held.items()), *_outside(snapshot)],
-        leases=[LeaseInfo(purpose=name, bytes=size) for name, size in snapshot.memory.leases.items()],
-        left=snapshot.memory.left,
-        card_used=None if snapshot.memory.card is None else snapshot.memory.card.used,
-        card_total=None if snapshot.memory.card is None else snapshot.memory.card.total,
-        phase_peaks=[PhasePeak(phase=name, bytes=size) for name, size in snapshot.memory.peaks.items()],
-        streaming=streaming_info(snapshot.memory.streaming),
+        **memory_fields(snapshot.total, snapshot.budget, snapshot.components, snapshot.memory),
         experts=[_expert_traffic(phase, item) for phase, item in traffic.items()],
     )
+
+
+class MemoryFields(TypedDict):
+    """Fields of a snapshot that any session's memory gives."""
+
+    allocated_bytes: int
+    peak_bytes: int
+    budget: int | None
+    counters: list[CounterInfo]
+    measured: list[ComponentInfo]
+    leases: list[LeaseInfo]
+    left: int | None
+    card_used: int | None
+    card_total: int | None
+    phase_peaks: list[PhasePeak]
+    streaming: StreamingInfo | None
+
+
+def memory_fields(
+    total: Counters, budget: int | None, components: Mapping[str, Counters], memory: MemoryState
+) -> MemoryFields:
+    """What a session's ledger and claims give a snapshot."""
+    held = _measurable(components)
+    return {
+        "allocated_bytes": total.current_bytes,
+        "peak_bytes": total.peak_bytes,
+        "budget": budget,
+        "counters": [_counter(name, item) for name, item in held.items()],
+        "measured": [*(_measured(name, item) for name, item in held.items()), *_outside(total, memory)],
+        "leases": [LeaseInfo(purpose=name, bytes=size) for name, size in memory.leases.items()],
+        "left": memory.left,
+        "card_used": None if memory.card is None else memory.card.used,
+        "card_total": None if memory.card is None else memory.card.total,
+        "phase_peaks": [PhasePeak(phase=name, bytes=size) for name, size in memory.peaks.items()],
+        "streaming": streaming_info(memory.streaming),
+    }
 
 
 def _expert_traffic(phase: str, traffic: Traffic) -> ExpertTraffic:
@@ -134,12 +159,12 @@ def _measurable(components: Mapping[str, Counters]) -> dict[str, Counters]:
     return {name: item for name, item in components.items() if name != outside or item.total_count}
 
 
-def _outside(snapshot: DecodeSnapshot) -> list[ComponentInfo]:
+def _outside(total: Counters, memory: MemoryState) -> list[ComponentInfo]:
     """What a card holds beside the session's buffers; nothing where there is no card."""
-    card = snapshot.memory.card
+    card = memory.card
     if card is None:
         return []
-    beside = max(0, card.used - snapshot.total.current_bytes)
+    beside = max(0, card.used - total.current_bytes)
     figure = BytesFigure(bytes=beside, certainty="measured")
     detail = "the driver's context, pages, kernels and graphs, and what other programs hold"
     return [ComponentInfo(name=ComponentName.CONTEXT.value, figure=figure, detail=detail)]

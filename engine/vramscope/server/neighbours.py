@@ -1,25 +1,38 @@
-"""The ``neighbours`` request: the nodes around one of the newest plan, a few hops up and down."""
+"""The ``neighbours`` request: the nodes around one of a plan or of a report, a few hops up and down."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vramscope.errors import InputError
-from vramscope.graph.model import ABSENT
 from vramscope.messages.neighbours import LinkInfo, NeighbourInfo, NeighboursInfo
 from vramscope.plan.index import body_captures
+from vramscope.report.details import given
 from vramscope.report.rows import UNKNOWN, shape_text
+from vramscope.server.node_detail import details_of, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
-    from vramscope.graph.model import Model, Program, Step
+    from vramscope.graph.model import Model, Step
     from vramscope.messages.neighbours import NeighboursParams
-    from vramscope.plan.types import PhasePlan, Plan
+    from vramscope.plan.types import Plan
+    from vramscope.report.document import PlanDocument
 
 MOST_HOPS = 6
 MOST_NODES = 160
 """More would be no picture."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """Who reads and who writes which values, by step; ``named`` gives a value's name and shape."""
+
+    nodes: Mapping[int, NeighbourInfo]
+    reads: Callable[[int], tuple[int, ...]]
+    writes: Callable[[int], tuple[int, ...]]
+    named: Callable[[int], tuple[str, str]]
 
 
 def neighbours(plan: Plan, model: Model, ticket: int, params: NeighboursParams) -> NeighboursInfo:
@@ -28,64 +41,118 @@ def neighbours(plan: Plan, model: Model, ticket: int, params: NeighboursParams) 
     Raises:
         InputError: the plan has no such phase or step, or so many hops are no neighbourhood.
     """
-    if not 1 <= params.hops <= MOST_HOPS:
-        raise InputError("the hops", f"{params.hops} is not between 1 and {MOST_HOPS}")
     program = (plan.specialised or model).program
     phase = next((item for item in plan.phases if item.phase.value == params.phase), None)
-    rows = {row.step: row for row in phase.nodes} if phase is not None else {}
-    if phase is None or params.step not in rows:
-        raise InputError(f"step {params.step} of phase {params.phase!r}", "the newest plan has no such node")
-    makers, readers = _ends(program, rows.keys())
+    nodes = {
+        row.step: NeighbourInfo(
+            step=row.step,
+            name=row.name,
+            operator=row.operator,
+            kernel=row.kernel,
+            bytes=UNKNOWN if row.output_bytes.bytes is None else row.output_bytes.known,
+            hops=0,
+        )
+        for row in (phase.nodes if phase is not None else ())
+    }
+    shapes = phase.shapes if phase is not None else {}
+    wiring = Wiring(
+        nodes,
+        lambda step: _read(program.steps[step]),
+        lambda step: _once(program.steps[step].outputs),
+        lambda value: (program.values[value].name, shape_text(shapes[value])),
+    )
+    return around(wiring, ticket, params, "the newest plan")
+
+
+def reported_neighbours(document: PlanDocument, ticket: int, params: NeighboursParams) -> NeighboursInfo:
+    """The neighbourhood of one node of a report.
+
+    Raises:
+        InputError: as :func:`neighbours`, or the report has no details.
+    """
+    detail, rows = details_of(document, params.phase), rows_of(document, params.phase)
+    items = {node.step: node for node in detail.nodes if node.step in rows}
+    nodes = {
+        step: NeighbourInfo(
+            step=step,
+            name=str(row["name"]),
+            operator=str(row["operator"]),
+            kernel=str(row["kernel"]),
+            bytes=size if isinstance(size := row["output_bytes"], int) else UNKNOWN,
+            hops=0,
+        )
+        for step, row in rows.items()
+        if step in items
+    }
+    wiring = Wiring(
+        nodes,
+        lambda step: _once((*items[step].inputs, *items[step].captures)),
+        lambda step: _once(items[step].outputs),
+        lambda value: (detail.values[value].name, detail.values[value].shape),
+    )
+    return around(wiring, ticket, params, "the report")
+
+
+def around(wiring: Wiring, ticket: int, params: NeighboursParams, where: str) -> NeighboursInfo:
+    """The nodes within some hops, the nearest first where there are too many.
+
+    Raises:
+        InputError: there is no such node, or so many hops are no neighbourhood.
+    """
+    if not 1 <= params.hops <= MOST_HOPS:
+        raise InputError("the hops", f"{params.hops} is not between 1 and {MOST_HOPS}")
+    if params.step not in wiring.nodes:
+        raise InputError(f"step {params.step} of phase {params.phase!r}", f"{where} has no such node")
+    makers, readers = _ends(wiring)
 
     def before(step: int) -> Iterable[int]:
-        return (makers[value] for value in _read(program.steps[step]) if value in makers)
+        return (makers[value] for value in wiring.reads(step) if value in makers)
 
     def after(step: int) -> Iterable[int]:
-        return (reader for value in program.steps[step].outputs for reader in readers.get(value, ()))
+        return (reader for value in wiring.writes(step) for reader in readers.get(value, ()))
 
     up, down = _reach(params.step, params.hops, before), _reach(params.step, params.hops, after)
     found = {step: -hops for step, hops in up.items()} | down
     nearest = sorted(found, key=lambda step: (abs(found[step]), abs(step - params.step)))
     kept = set(nearest[:MOST_NODES])
-    nodes = [
-        NeighbourInfo(
-            step=step,
-            name=rows[step].name,
-            operator=rows[step].operator,
-            kernel=rows[step].kernel,
-            bytes=UNKNOWN if rows[step].output_bytes.bytes is None else rows[step].output_bytes.known,
-            hops=found[step],
-        )
-        for step in sorted(kept)
-    ]
-    links = list(_links(program, phase, kept, makers))
     return NeighboursInfo(
         ticket=ticket,
         phase=params.phase,
         step=params.step,
         hops=params.hops,
-        nodes=nodes,
-        links=links,
+        nodes=[_at(wiring.nodes[step], found[step]) for step in sorted(kept)],
+        links=list(_links(wiring, kept, makers)),
         left_out=len(found) - len(kept),
     )
 
 
+def _at(node: NeighbourInfo, hops: int) -> NeighbourInfo:
+    return NeighbourInfo(
+        step=node.step,
+        name=node.name,
+        operator=node.operator,
+        kernel=node.kernel,
+        bytes=node.bytes,
+        hops=hops,
+    )
+
+
 def _read(step: Step) -> tuple[int, ...]:
-    return _given((*step.inputs, *body_captures(step)))
+    return _once((*step.inputs, *body_captures(step)))
 
 
-def _given(values: Iterable[int]) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(value for value in values if value != ABSENT))
+def _once(values: Iterable[int]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(given(values)))
 
 
-def _ends(program: Program, steps: Iterable[int]) -> tuple[dict[int, int], dict[int, list[int]]]:
+def _ends(wiring: Wiring) -> tuple[dict[int, int], dict[int, list[int]]]:
     """Per value the step that makes it, and the steps that read it."""
     makers: dict[int, int] = {}
     readers: dict[int, list[int]] = {}
-    for step in steps:
-        for value in _given(program.steps[step].outputs):
+    for step in wiring.nodes:
+        for value in wiring.writes(step):
             makers[value] = step
-        for value in _read(program.steps[step]):
+        for value in wiring.reads(step):
             readers.setdefault(value, []).append(step)
     return makers, readers
 
@@ -101,10 +168,10 @@ def _reach(start: int, hops: int, following: Callable[[int], Iterable[int]]) -> 
     return found
 
 
-def _links(program: Program, phase: PhasePlan, kept: set[int], makers: dict[int, int]) -> Iterable[LinkInfo]:
+def _links(wiring: Wiring, kept: set[int], makers: dict[int, int]) -> Iterable[LinkInfo]:
     for step in sorted(kept):
-        for value in _read(program.steps[step]):
+        for value in wiring.reads(step):
             source = makers.get(value)
             if source in kept and source is not None:
-                name, shape = program.values[value].name, shape_text(phase.shapes[value])
+                name, shape = wiring.named(value)
                 yield LinkInfo(source=source, target=step, value=name, shape=shape)

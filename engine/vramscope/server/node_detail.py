@@ -1,23 +1,24 @@
-"""The ``node`` request: one node of a plan with its values, bounds, scratch and neighbours."""
+"""The ``node`` request: one node of a plan or of a report with its values, scratch and neighbours."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from vramscope.errors import InputError
-from vramscope.graph.dtypes import tensor_bytes
-from vramscope.graph.model import ABSENT, AttributeValue, ValueKind
-from vramscope.messages.node import NodeInfo, RegionInfo, ValueInfo
-from vramscope.plan.types import Bounded, Exact, Refused
-from vramscope.report.rows import UNKNOWN, shape_text, workspace_bytes
+from vramscope.graph.model import ValueKind
+from vramscope.messages.node import NodeInfo, ValueInfo
+from vramscope.report.details import attributes, given, lifetime, regions, value_item
+from vramscope.report.rows import UNKNOWN, workspace_bytes
 
 if TYPE_CHECKING:
-    from vramscope.graph.dtypes import ElementType
+    from collections.abc import Iterable
+
     from vramscope.graph.model import Model, Program, Step
     from vramscope.messages.node import NodeParams
     from vramscope.plan.types import NodeRow, PhasePlan, Plan
+    from vramscope.report.details import PhaseDetail, ValueItem
+    from vramscope.report.document import PlanDocument
 
-LONGEST_ATTRIBUTE = 120
 MOST_READERS = 64
 
 
@@ -30,7 +31,10 @@ def node_detail(plan: Plan, model: Model, ticket: int, params: NodeParams) -> No
     program = (plan.specialised or model).program
     phase, row = _find(plan, params)
     step = program.steps[row.step]
-    need = row.workspace
+
+    def told(value: int, nodes: list[str]) -> ValueInfo:
+        return _value(value_item(program, phase, value), nodes)
+
     return NodeInfo(
         ticket=ticket,
         phase=params.phase,
@@ -39,15 +43,19 @@ def node_detail(plan: Plan, model: Model, ticket: int, params: NodeParams) -> No
         operator=step.node.qualified,
         opset=step.node.opset,
         kernel=row.kernel,
-        attributes=[f"{name} = {_attribute(value)}" for name, value in step.node.attributes.items()],
-        inputs=[_value(program, phase, value, _makers(program, value)) for value in _given(step.inputs)],
-        outputs=[_value(program, phase, value, _readers(program, value)) for value in _given(step.outputs)],
+        attributes=attributes(step),
+        inputs=[told(value, _makers(program, value)) for value in given(step.inputs)],
+        outputs=[told(value, _readers(program, value)) for value in given(step.outputs)],
         workspace_bytes=workspace_bytes(row),
-        workspace_alignment=need.alignment,
-        workspace_lifetime=need.lifetime.value if need.bytes else "",
-        formula=need.formula,
-        regions=[RegionInfo(name=item.name, offset=item.offset, size=item.size) for item in need.regions],
+        workspace_alignment=row.workspace.alignment,
+        workspace_lifetime=lifetime(row),
+        formula=row.workspace.formula,
+        regions=regions(row),
     )
+
+
+def _no_such_node(params: NodeParams, where: str) -> InputError:
+    return InputError(f"step {params.step} of phase {params.phase!r}", f"{where} has no such node")
 
 
 def _find(plan: Plan, params: NodeParams) -> tuple[PhasePlan, NodeRow]:
@@ -55,45 +63,20 @@ def _find(plan: Plan, params: NodeParams) -> tuple[PhasePlan, NodeRow]:
         for row in phase.nodes:
             if phase.phase.value == params.phase and row.step == params.step:
                 return phase, row
-    raise InputError(f"step {params.step} of phase {params.phase!r}", "the newest plan has no such node")
+    raise _no_such_node(params, "the newest plan")
 
 
-def _given(values: tuple[int, ...]) -> list[int]:
-    return [value for value in values if value != ABSENT]
-
-
-def _attribute(value: AttributeValue) -> str:
-    text = str(value)
-    return text if len(text) <= LONGEST_ATTRIBUTE else f"{text[:LONGEST_ATTRIBUTE]}…"
-
-
-def _value(program: Program, phase: PhasePlan, value: int, nodes: list[str]) -> ValueInfo:
-    item, planned = program.values[value], phase.shapes[value]
-    symbolic = "×".join(map(str, item.shape)) or "scalar" if item.shape is not None else "unknown rank"
-    weight = program.weights.get(value)
-    size = weight.size if weight is not None else _bytes(item.dtype, planned)
+def _value(item: ValueItem, nodes: list[str]) -> ValueInfo:
     return ValueInfo(
         name=item.name,
-        kind=item.kind.value,
-        dtype=item.dtype.name,
-        symbolic=symbolic,
-        shape=shape_text(planned),
-        bytes=UNKNOWN if item.is_sequence else size,
-        bounds=_bounds(planned),
+        kind=item.kind,
+        dtype=item.dtype,
+        symbolic=item.symbolic,
+        shape=item.shape,
+        bytes=item.bytes,
+        bounds=item.bounds,
         nodes=nodes,
     )
-
-
-def _bytes(dtype: ElementType, planned: Exact | Bounded | Refused) -> int:
-    return UNKNOWN if isinstance(planned, Refused) else tensor_bytes(dtype, planned.shape)
-
-
-def _bounds(planned: Exact | Bounded | Refused) -> list[str]:
-    if isinstance(planned, Bounded):
-        return [f"axis {axis}: {bound}" for axis, bound in planned.applied]
-    if isinstance(planned, Refused):
-        return [f"axis {planned.axis}: {planned.reason}", *planned.derivation]
-    return []
 
 
 def _makers(program: Program, value: int) -> list[str]:
@@ -109,3 +92,70 @@ def _readers(program: Program, value: int) -> list[str]:
 
 def _reads(step: Step, value: int) -> bool:
     return value in step.inputs or any(value in body.captures.values() for body in step.bodies.values())
+
+
+def reported_node(document: PlanDocument, ticket: int, params: NodeParams) -> NodeInfo:
+    """One node of a report.
+
+    Raises:
+        InputError: the report has no such phase or step, or no details.
+    """
+    detail = details_of(document, params.phase)
+    rows = rows_of(document, params.phase)
+    item = next((node for node in detail.nodes if node.step == params.step), None)
+    if item is None or params.step not in rows:
+        raise _no_such_node(params, "the report")
+    row, names = rows[params.step], {step: str(row["name"]) for step, row in rows.items()}
+    makers = {value: node.step for node in detail.nodes for value in node.outputs}
+
+    def fed(value: int) -> list[str]:
+        folded = detail.values[value].folded
+        return [names[makers[value]]] if value in makers else [folded] if folded else []
+
+    def read(value: int) -> list[str]:
+        found = [node.step for node in detail.nodes if value in node.inputs or value in node.captures]
+        return _named(found, names)[:MOST_READERS]
+
+    domain = str(row["domain"]) or "ai.onnx"
+    scratch = row["workspace_bytes"]
+    return NodeInfo(
+        ticket=ticket,
+        phase=params.phase,
+        step=item.step,
+        name=names[item.step],
+        operator=f"{domain}::{row['operator']}",
+        opset=item.opset,
+        kernel=str(row["kernel"]),
+        attributes=item.attributes,
+        inputs=[_value(detail.values[value], fed(value)) for value in item.inputs],
+        outputs=[_value(detail.values[value], read(value)) for value in item.outputs],
+        workspace_bytes=scratch if isinstance(scratch, int) else UNKNOWN,
+        workspace_alignment=item.alignment,
+        workspace_lifetime=item.lifetime,
+        formula=item.formula,
+        regions=item.regions,
+    )
+
+
+def _named(steps: Iterable[int], names: dict[int, str]) -> list[str]:
+    return [names[step] for step in steps if step in names]
+
+
+def details_of(document: PlanDocument, phase: str) -> PhaseDetail:
+    """A phase's details.
+
+    Raises:
+        InputError: the report has none.
+    """
+    found = document.details.get(phase)
+    if found is None:
+        cure = "Open its model, or save the report again with this version"
+        raise InputError(f"the nodes of phase {phase!r}", "the report was saved without their details", cure)
+    return found
+
+
+def rows_of(document: PlanDocument, phase: str) -> dict[int, dict[str, int | str | None]]:
+    """A phase's rows by step, their cells by column."""
+    columns = document.node_columns
+    rows = (dict(zip(columns, row, strict=True)) for row in document.nodes.get(phase, []))
+    return {int(row["step"] or 0): row for row in rows}

@@ -105,7 +105,7 @@ def export(engine: Engine, params: ExportParams, _listener: Listener) -> Empty:
     """Writes what is shown as a report."""
     from vramscope.report.write import write_report
 
-    write_report(Path(params.path).expanduser(), params.format, engine.document(headroom=True, arenas=True))
+    write_report(Path(params.path).expanduser(), params.format, engine.document(whole=True))
     return Empty()
 
 
@@ -114,7 +114,14 @@ def report(engine: Engine, params: ReportParams, _listener: Listener) -> ReportI
     path = Path(params.path).expanduser()
     found = read_report(path)
     plan = msgspec.structs.replace(found.plan, ticket=engine.show_report(found))
-    return ReportInfo(path=str(path), model=found.model, plan=plan, run=found.run)
+    return ReportInfo(
+        path=str(path),
+        model=found.model,
+        plan=plan,
+        run=found.run,
+        headroom=found.curves,
+        detailed=bool(found.details),
+    )
 
 
 def baseline(engine: Engine, params: BaselineParams, listener: Listener) -> SideInfo:

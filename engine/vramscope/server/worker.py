@@ -19,7 +19,7 @@ from vramscope.messages.live import EMPTY_SNAPSHOT, Progress, SnapshotInfo
 from vramscope.messages.planning import PlanInfo
 from vramscope.messages.reporting import CompareInfo, ReportInfo
 from vramscope.protocol import METHODS, Answer, Failure, raw
-from vramscope.server import profiling, reporting
+from vramscope.server import looking, plain, profiling, reporting
 from vramscope.server.engine import Engine
 from vramscope.server.failures import error_info
 from vramscope.server.listener import Listener
@@ -55,9 +55,9 @@ HANDLERS: Mapping[str, Callable[[Engine, Any, Listener], msgspec.Struct]] = Mapp
     {
         "open": open_model,
         "plan": Engine.plan,
-        "headroom": Engine.headroom_curves,
-        "node": Engine.node_detail,
-        "neighbours": Engine.neighbours,
+        "headroom": looking.headroom,
+        "node": looking.node,
+        "neighbours": looking.neighbours,
         "prefill": Engine.prefill,
         "step": Engine.step,
         "capture": Engine.capture,
@@ -66,7 +66,7 @@ HANDLERS: Mapping[str, Callable[[Engine, Any, Listener], msgspec.Struct]] = Mapp
         "profile": profiling.profile,
         "reset": Engine.reset,
         "slots": Engine.slots,
-        "run_model": Engine.run_model,
+        "run_model": plain.run_model,
         "export": reporting.export,
         "report": reporting.report,
         "baseline": reporting.baseline,

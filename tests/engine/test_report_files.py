@@ -238,6 +238,21 @@ def test_model_explorer_gets_one_number_a_node(saved: tuple[Path, PlanDocument])
     assert [item["stop"] for item in found["gradient"]] == [0, 0.5, 1]
 
 
+def test_viewers_are_given_what_their_own_parsers_read(saved: tuple[Path, PlanDocument]) -> None:
+    """Seen in Netron 9.3 and Model Explorer 0.1.34: the first drops an item without these keys and keeps the
+    last of one name at one target; the second wants a number a node and colours at both ends of the scale."""
+    attachment = json.loads(netron_text(saved[1]))
+    items = [*attachment["metadata"], *attachment["metrics"]]
+    assert all(item["kind"] in {"model", "node"} and item.keys() >= {"target", "value"} for item in items)
+    places = [(item["kind"], item["target"], item["name"]) for item in items]
+    assert len(set(places)) == len(places)
+    data = json.loads(explorer_text(saved[1]))
+    assert data.keys() == {"results", "gradient"}
+    assert all(type(item["value"]) is int and item.keys() == {"value"} for item in data["results"].values())
+    assert {0, 1} <= {stop["stop"] for stop in data["gradient"]}
+    assert all(stop.keys() <= {"stop", "bgColor", "textColor"} for stop in data["gradient"])
+
+
 def test_layers_end_at_their_number() -> None:
     assert layer_of("model/layers.0/attn/q_proj") == "model/layers.0"
     assert layer_of("transformer/h.11/mlp") == "transformer/h.11"

@@ -114,6 +114,25 @@ def test_shapes_at_the_largest_inputs_are_no_ceiling() -> None:
     assert at_largest.total.known < peak <= plan.total.known
 
 
+def test_a_square_that_is_taken_away_stays_taken_away() -> None:
+    text = """g (float[K] x, float[L] z) => (float[P] square, float[Q] row, float[R] slice, float[S,T] back)
+    <int64 zero = {0}, int64 one = {1}, int64[1] one1 = {1}, int64[1] rest = {-1}> {
+      o = Unsqueeze(x, one1) m = Mul(o, x) square = Reshape(m, rest)
+      a = Shape(x) b = Shape(square) d = Sub(b, a) q = Squeeze(d) r = Range(zero, q, one)
+      row = Cast <to = 1> (r) e = Sub(a, b) p = Squeeze(e) f = Range(p, zero, one) n = Shape(f)
+      slice = Slice(square, n, b) s = Concat <axis = 0> (rest, a) back = Reshape(square, s) }"""
+    model = opened(text)
+    for extent in (1, 2, 5):
+        plan = make_plan(model, Scenario(extents={"K": extent, "L": 1}))
+        shapes = planned_shapes(model, plan)
+        square = extent * extent
+        wanted = {"square": (square,), "row": (square - extent,), "slice": (extent,), "back": (extent,) * 2}
+        assert {name: shapes[name] for name in wanted} == {k: Exact(shape) for k, shape in wanted.items()}
+        outputs, peak = ran(model, plan, np.ones(extent, np.float32), np.ones(1, np.float32))
+        assert {name: outputs[name].shape for name in wanted} == wanted
+        assert peak <= plan.total.known
+
+
 def test_a_view_of_a_value_whose_extent_is_data_takes_no_memory_of_its_own() -> None:
     text = """g (float[K] x) => (float[P] v, float[1,Q] y) <float half = {0.5}, int64[1] first = {0}> {
       c = Greater(x, half) v = Compress <axis = 0> (x, c) u = Unsqueeze(v, first) y = Relu(u) }"""

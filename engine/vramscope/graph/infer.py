@@ -164,6 +164,21 @@ def _settle(node: ir.Node, index: int, value: ir.Value, state: Inference) -> Non
     for axis, dim in enumerate(value.shape):
         if isinstance(dim, ir.SymbolicDim) and (dim.value is None or dim.value not in state.seen):
             _register(node, index, value, axis, state)
+    _spell(value, state)
+
+
+def _spell(value: ir.Value, state: Inference) -> None:
+    """Keeps powers out of what later rules read (:class:`~vramscope.graph.symbols.SymbolTable` says why)."""
+    if value.shape is not None:
+        dims = [state.table.spell(dim) for dim in value.shape]
+        if dims != list(value.shape):
+            value.shape = ir.Shape(dims)
+            state.seen.update(dim.value for dim in dims if isinstance(dim, ir.SymbolicDim) and dim.value)
+    elements = state.context.get_symbolic_value(value)
+    if elements:
+        spelled = [state.table.spell(item) for item in elements]
+        if spelled != elements:
+            state.context.set_symbolic_value(value, spelled)
 
 
 def _note_unknown_rank(node: ir.Node, value: ir.Value, state: Inference) -> None:

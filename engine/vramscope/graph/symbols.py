@@ -3,19 +3,21 @@
 Names that say nothing (``?``, empty, a number, ``unk__…``) and negative extents become a fresh symbol at each
 occurrence and never unify. Everything else keeps its name: a sum such as ``past + seq`` is that sum when each
 of its names is some input's whole extent, else one symbol of that spelling, for nothing could bind its parts.
-Inside shape inference every symbol has a short safe name, so that no spelling can confuse it.
+Inside shape inference every symbol has a short safe name, so that no spelling can confuse it, and so has
+every power of one: the library prints ``n - n*n`` as ``-n**2 + n`` and reads that back as ``n**2 + n``.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
 from vramscope.graph.dimtext import DimTextError, parse_dim, render_dim
-from vramscope.graph.expr import Symbol, free_symbols
+from vramscope.graph.expr import Apply, Operator, Symbol, free_symbols
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,6 +36,7 @@ class SymbolTable:
     declared: frozenset[str] = frozenset()
     spellings: dict[Dim, str] = field(default_factory=dict)
     _read: dict[str, Dim | None] = field(default_factory=dict)
+    _powers: dict[Dim, str] = field(default_factory=dict)
 
     def fresh(self, wanted: str) -> str:
         """A new symbol called ``wanted``, or that with a suffix where the name is taken."""
@@ -66,7 +69,35 @@ class SymbolTable:
         """``dim`` for shape inference."""
         if isinstance(dim, int):
             return dim
-        return ir.SymbolicDim(render_dim(dim, {name: self.name(name) for name in free_symbols(dim)}))
+        names: dict[str, str] = {}
+        plain = self._without_powers(dim, names)
+        names |= {name: self.name(name) for name in free_symbols(plain) - names.keys()}
+        return ir.SymbolicDim(render_dim(plain, names))
+
+    def _without_powers(self, dim: Dim, names: dict[str, str]) -> Dim:
+        """``dim`` with a symbol in the place of every power; ``names`` gets their safe names."""
+        if not isinstance(dim, Apply):
+            return dim
+        if dim.operator is not Operator.MUL:
+            parts = tuple(self._without_powers(part, names) for part in dim.arguments)
+            return Apply(dim.operator, parts)
+        factors: list[Dim] = []
+        for factor, times in Counter(dim.arguments).items():
+            if times == 1:
+                factors.append(self._without_powers(factor, names))
+                continue
+            power = Apply(Operator.MUL, (factor,) * times)
+            safe = self._powers.setdefault(power, f"p{len(self._powers)}")
+            self.meaning[safe] = power
+            names[f"{power}"] = safe
+            factors.append(Symbol(f"{power}"))
+        return factors[0] if len(factors) == 1 else Apply(Operator.MUL, tuple(factors))
+
+    def spell(self, dim: int | ir.SymbolicDim) -> int | ir.SymbolicDim:
+        """What inference says, with every power in it under a safe name of its own."""
+        powered = isinstance(dim, ir.SymbolicDim) and dim.value is not None and "**" in dim.value
+        known = self.read(dim) if powered else None
+        return dim if known is None else self.write(known)
 
     def read(self, dim: int | ir.SymbolicDim) -> Dim | None:
         """What inference says, as an expression; None where it says nothing that can be represented."""

@@ -1969,7 +1969,7 @@ bytes&gt;1M  weights&gt;=2GiB  output=unknown  us&gt;100  launch:3   ein − dav
         </message>
         <message>
             <source>Write HOST, USER@HOST, or HOST:/path/to/vramscope; ports and keys belong into ~/.ssh/config</source>
-            <translation>HOST, USER@HOST oder HOST:/pfad/zu/vramscope schreiben; Ports und Schlüssel gehören in </translation>
+            <translation type="unfinished">HOST, USER@HOST oder HOST:/pfad/zu/vramscope schreiben; Ports und Schlüssel gehören in </translation>
         </message>
         <message>
             <source>Write the plan as HTML, CSV, Markdown or JSON, or for Netron and Model Explorer</source>
@@ -2004,7 +2004,7 @@ bytes&gt;1M  weights&gt;=2GiB  output=unknown  us&gt;100  launch:3   ein − dav
             <translation>anlegen</translation>
         </message>
         <message>
-            <source>allocations</source>
+            <source>allocs</source>
             <translation>Allok.</translation>
         </message>
         <message>

@@ -96,6 +96,8 @@ def test_scenario_widgets_show_what_was_opened_and_edits_change_the_scenario(ope
     assert (scenario.batch, scenario.budget, scenario.card) == (4, 6 * 2**30, "")
     bar.card.setEditText("no such thing")
     line.editingFinished.emit()
+    assert opened.controller.state.scenario.card == "no such thing", "the engine says what is near to it"
+    opened.controller.undo()
     assert bar.card.currentText() == "6.00 GiB"
 
 

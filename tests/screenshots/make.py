@@ -34,6 +34,7 @@ from vramscope_app.look import Look
 from vramscope_app.run import make_application, make_window
 from vramscope_app.settings import Settings
 from vramscope_app.theme import DARK, LIGHT
+from vramscope_app.translation import install
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 SIZES = {1: (1280, 800), 2: (1280, 720)}
 """Points of the window by pixels a point."""
+SMALL = (900, 600)
+"""Points of the smallest window that is promised."""
 COLOURS = 256
 APART = 15
 """How far apart two colours of a picture are at least, summed over red, green and blue."""
@@ -54,6 +57,7 @@ KEPT = (
     "1x-dark-segmented-capture", "1x-light-invalidated-signature", "1x-dark-invalidated-events",
     "1x-light-verified-capture", "1x-light-refused-problems", "1x-dark-refused-axes", "1x-light-dead-log",
     "1x-light-compared-compare",
+    "1x-light-german-capture", "1x-dark-small-axes", "1x-light-profiled-inspector", "1x-dark-report-headroom",
     "1x-light-8b-headroom", "1x-dark-8b-arena", "2x-light-captured-capture", "2x-dark-8b-headroom",
 )  # fmt: skip
 """Pictures that are kept in the repository: one of every panel and of every state."""
@@ -162,6 +166,8 @@ def small(studio: Studio) -> None:
     studio.do("capture")
     studio.do("replay", 40)
     studio.shoot("captured", "capture", "counters", "events")
+    studio.do("profile", 8)
+    studio.shoot("profiled", "inspector")
     studio.do("verify", 8)
     window.live.by_step.setChecked(True)
     window.live.chart.setCurrentIndex(1)
@@ -178,6 +184,34 @@ def small(studio: Studio) -> None:
         window.set_look(Look.of(theme))
         studio.show("capture")
         studio.save(f"{studio.scale}x-{theme.name}-invalidated-signature")
+
+
+def german(studio: Studio) -> None:
+    """A run in the other language; on a small screen too."""
+    captured(studio)
+    studio.shoot("german", "capture", "axes", "inspector", "headroom", "counters", "compare")
+    studio.journey.window.resize(*SMALL)
+    studio.shoot("german-small", "axes", "capture")
+    studio.journey.window.resize(*SIZES[studio.scale])
+
+
+def small_window(studio: Studio) -> None:
+    """A run on a small screen."""
+    captured(studio)
+    studio.journey.window.resize(*SMALL)
+    studio.shoot("small", "axes", "capture", "headroom")
+    studio.journey.window.resize(*SIZES[studio.scale])
+
+
+def captured(studio: Studio) -> None:
+    """The small decoder, planned, captured and replayed."""
+    studio.open(OpenParams(sample="tiny-llama"))
+    studio.plan_with(card="GeForce RTX 4060")
+    studio.do("prefill")
+    studio.do("steps", 4)
+    studio.do("capture")
+    studio.do("replay", 40)
+    studio.journey.window.jump(studio.journey.state.nodes["decode"].column("name")[20])
 
 
 def segmented(studio: Studio) -> None:
@@ -218,7 +252,8 @@ def compared(studio: Studio) -> None:
         window.controller.export(str(path))
         studio.journey.wait("saving", studio.at_rest)
         studio.open(OpenParams(path=str(path)))
-    studio.shoot("report", "arena")
+    window.jump(next(name for name in studio.journey.state.nodes["decode"].column("name") if "Query" in name))
+    studio.shoot("report", "arena", "headroom", "inspector")
 
 
 def dead(studio: Studio) -> None:
@@ -257,9 +292,15 @@ def large(studio: Studio, shape: Path, folder: Path) -> None:
 def scenes(shape: Path | None, folder: Path) -> dict[str, Callable[[Studio], None]]:
     """What is driven, by name."""
     found: dict[str, Callable[[Studio], None]] = {
-        "empty": empty, "small": small, "segmented": segmented, "refused": refused, "compared": compared,
+        "empty": empty,
+        "small": small,
+        "german": german,
+        "window": small_window,
+        "segmented": segmented,
+        "refused": refused,
+        "compared": compared,
         "dead": dead,
-    }  # fmt: skip
+    }
     if shape is not None:
         found["8b"] = lambda studio: large(studio, shape, folder)
     return found
@@ -274,6 +315,7 @@ def drive(names: list[str], scale: int, out: Path, shape: Path | None) -> None:
             if names and name not in names:
                 continue
             store = QSettings(str(Path(folder) / f"{name}.ini"), QSettings.Format.IniFormat)
+            spoken = install(application, "de" if name == "german" else "en")
             window = make_window(Controller(EngineClient()), Settings(store), "light")
             window.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
             window.resize(*SIZES[scale])
@@ -285,13 +327,17 @@ def drive(names: list[str], scale: int, out: Path, shape: Path | None) -> None:
                 print(f"{name}: the window is {size.width()}×{size.height()}, not {SIZES[scale]}")
             window.close()
             application.processEvents()
+            for translator in spoken:
+                application.removeTranslator(translator)
 
 
 def main() -> int:
     """Reads the arguments; a process for each scale, since Qt takes it once."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "scene", nargs="*", help="empty, small, segmented, refused, compared, dead or 8b; else all"
+        "scene",
+        nargs="*",
+        help="empty, small, german, window, segmented, refused, compared, dead or 8b; else all",
     )
     parser.add_argument("--scale", type=int, choices=tuple(SIZES), help="only this one")
     parser.add_argument("--shape", type=Path, help="the folder of an 8B model's graph")

@@ -25,9 +25,9 @@ HEADINGS = (
     Heading("Seconds", 9, "Since the engine started", right=True),
     Heading("Kind", 10),
     Heading("Step", 6, "The decode step", right=True),
-    Heading("Component", 17),
+    Heading("Component", 13),
     Heading("Bytes", 10, right=True),
-    Heading("Subject", 20),
+    Heading("Subject", 16),
     Heading("What happened", 60),
 )
 _TONES = {

@@ -146,8 +146,8 @@ class ArenaPanel(QWidget):
         self._item.set_blocks(arena, self._look.theme.base)
         self._peak.setValue(arena.peak_step + 0.5)
         box = self.plot.getViewBox()
-        box.setLimits(xMin=0, xMax=arena.steps, yMin=0, yMax=arena.bytes * 1.02)
-        box.setRange(xRange=(0, arena.steps), yRange=(0, arena.bytes), padding=0)
+        box.setLimits(xMin=arena.begin, xMax=arena.steps, yMin=0, yMax=arena.bytes * 1.02)
+        box.setRange(xRange=(arena.begin, arena.steps), yRange=(0, arena.bytes), padding=0)
         self.plot.setAccessibleDescription(arena.summary)
 
     def set_look(self, look: Look) -> None:

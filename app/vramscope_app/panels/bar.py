@@ -192,7 +192,8 @@ class LegendCell(QWidget):
         pattern = Qt.BrushStyle.BDiagPattern if hatched else Qt.BrushStyle.SolidPattern
         self._swatch.set_brush(QBrush(colour, pattern))
         self._name.setText(tr(entry.name))
-        certainty = f"  <span style='font-weight:400'>{tr(entry.certainty)}</span>" if not hatched else ""
+        told = "" if hatched or entry.certainty == "growing" else tr(entry.certainty)
+        certainty = f"  <span style='font-weight:400'>{told}</span>" if told else ""
         self._planned.setText(f"{entry.planned}{certainty}")
         self._measured.setVisible(measured)
         self._measured.setText(tr("· {measured} measured", measured=entry.measured) if entry.measured else "")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 LINE_SPACING = 4
-SHARE, BARS_AND_DOCKS, LEAST = 0.48, 290, 120
+SHARE, BARS_AND_DOCKS, LEAST = 0.57, 370, 120
 """How much of the window's height, without bars and docks, a scrolled part takes at most; never less."""
 CHANGES = (QEvent.Type.Resize, QEvent.Type.LayoutRequest)
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from vramscope_app.look import Look
 
 WAIT_MILLISECONDS = 120
+WORD_LINES = 2
+"""More would leave a low chart no room; the tip has them all."""
 LABEL_STEP = 0.19
 """The names of cards stand beside each other, so many parts of the width apart: their lines may be close."""
 LABEL_BELOW = 0.8
@@ -67,6 +69,7 @@ class HeadroomPanel(QWidget):
         self._words.setObjectName("headroom_words")
         self._words.setContentsMargins(6, 2, 6, 2)
         self._words.setWordWrap(True)
+        self._words.setMaximumHeight(WORD_LINES * self._words.fontMetrics().lineSpacing() + 4)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
@@ -134,6 +137,7 @@ class HeadroomPanel(QWidget):
             self._words.setText(tr(EMPTY))
             return
         self._words.setText(self._legend(made))
+        self._words.setToolTip(self._words.text())
         self.plot.setAccessibleDescription(spoken(made))
         for stack in reversed(made.stacks):
             self._fill(made, stack.top, QColor(component_colour(stack.name)))
@@ -171,7 +175,7 @@ class HeadroomPanel(QWidget):
                 tr("batch {batch}", batch=batch),
                 float(made.contexts[place]),
                 float(totals[place]),
-                (1.0, 1.0),
+                (1.0 if place > len(made.contexts) // 5 else 0.0, 1.0),
                 theme.text,
             )
 

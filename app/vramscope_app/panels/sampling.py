@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LARGEST_SEED = 2**31 - 1
-LEAST_WIDTH = 64
-"""Of a number: a narrow window shows the beginning of a long one."""
+LEAST_WIDTH, ROOM = 64, 8
+"""Of a number: a narrow window shows the beginning of a long one, but no letter's tail is cut."""
 
 
 class SamplingRow(QWidget):
@@ -47,7 +47,7 @@ class SamplingRow(QWidget):
             spin.setObjectName(name)
             spin.setAccessibleName(title.replace("&", ""))
             spin.setToolTip(tip)
-            spin.setMinimumWidth(LEAST_WIDTH)
+            spin.setMinimumSize(LEAST_WIDTH, spin.fontMetrics().height() + ROOM)
             layout.addWidget(label, 0, column)
             layout.addWidget(spin, 1, column)
             layout.setColumnStretch(column, 1)

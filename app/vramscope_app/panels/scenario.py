@@ -250,8 +250,7 @@ class ScenarioBar(QWidget):
         self._take_card(self.card.currentText())
 
     def _take_card(self, text: str) -> None:
-        chosen = choose_card(self._scenario, text, self._cards)
-        self._want(self._scenario if chosen is None else chosen)
+        self._want(choose_card(self._scenario, text, self._cards))
 
     def _want(self, scenario: ScenarioInfo) -> None:
         changed = scenario != self._scenario

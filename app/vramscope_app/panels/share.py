@@ -72,16 +72,19 @@ class NodeCellDelegate(QStyledItemDelegate):
         width = area.width() - 2 * PADDING
         laid = self._laid.get((text, 0)) or self._lay_out(painter, text, 0)
         if laid[1] > width:
-            laid = self._laid.get((text, width)) or self._lay_out(painter, text, width)
+            laid = self._laid.get((text, width)) or self._lay_out(painter, text, width, right=right)
         x = area.right() + 1 - PADDING - laid[1] if right else area.left() + PADDING
         painter.drawStaticText(x, area.top() + (area.height() - laid[2]) // 2, laid[0])
 
-    def _lay_out(self, painter: QPainter, text: str, width: int) -> tuple[QStaticText, int, int]:
-        """A text, elided for a width above 0, with its own width and height."""
+    def _lay_out(
+        self, painter: QPainter, text: str, width: int, *, right: bool = False
+    ) -> tuple[QStaticText, int, int]:
+        """A text, elided for a width above 0, with its own width and height; a number keeps its beginning."""
         if len(self._laid) >= KEPT_TEXTS:
             self._laid.clear()
         metrics = painter.fontMetrics()
-        shown = metrics.elidedText(text, Qt.TextElideMode.ElideMiddle, width) if width else text
+        mode = Qt.TextElideMode.ElideRight if right else Qt.TextElideMode.ElideMiddle
+        shown = metrics.elidedText(text, mode, width) if width else text
         made = QStaticText(shown)
         made.setTextFormat(Qt.TextFormat.PlainText)
         made.prepare(font=painter.font())

@@ -72,6 +72,11 @@ class Arena:
         return np.column_stack(parts).astype(np.float64)
 
     @property
+    def begin(self) -> int:
+        """The step of the first block: constants before it are folded and lie in no arena."""
+        return int(self.first.min(initial=self.steps))
+
+    @property
     def summary(self) -> str:
         """The arena in a sentence."""
         held = tr("{sizes:,} blocks in {bytes}", sizes=len(self.sizes), bytes=short_bytes(self.bytes))

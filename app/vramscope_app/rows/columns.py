@@ -32,16 +32,16 @@ class NodeColumn:
 
 
 COLUMNS = (
-    NodeColumn("name", "Node", 26, "Scopes and nodes in the order in which they run"),
-    NodeColumn("operator", "Operator", 18, "The ONNX operator"),
-    NodeColumn("weight_bytes", "Weights", 9, "Stored weights that the node reads", right=True),
+    NodeColumn("name", "Node", 25, "Scopes and nodes in the order in which they run"),
+    NodeColumn("operator", "Operator", 17, "The ONNX operator"),
+    NodeColumn("weight_bytes", "Weights", 11, "Stored weights that the node reads", right=True),
     NodeColumn("output_bytes", "Output", 11, "Bytes of the node's outputs", right=True),
     NodeColumn("workspace_bytes", "Workspace", 11, "Planned scratch; of a scope the largest", right=True),
     NodeColumn(
         "live_bytes", "Live", 10, "Arena bytes alive while the node runs; of a scope the most", right=True
     ),
     NodeColumn("certainty", "Known as", 10, "How the output bytes are known: exact, bound or unknown"),
-    NodeColumn("path", "Path", 13, "After a capture: captured, or eager with the reason"),
+    NodeColumn("path", "Path", 12, "After a capture: captured, or eager with the reason"),
     NodeColumn("kernel", "Kernel", 10, "host: own kernel; reference: onnx.reference; none: nothing runs it"),
     NodeColumn("output_shapes", "Output shapes", 40, "Shapes of the outputs; ≤ before a bounded extent"),
     NodeColumn(

@@ -49,7 +49,7 @@ class Chart:
 
 
 CHARTS = (
-    Chart("allocations", "Allocations", "allocations", ("eager", "replayed")),
+    Chart("allocations", "Allocations", "allocs", ("eager", "replayed")),
     Chart("latency", "Step latency", "ms a step", ("eager", "replayed")),
     Chart("fill", "KV fill", "% filled", ("filled",)),
     Chart("transfers", "Transfers", "moved", ("uploads", "downloads")),

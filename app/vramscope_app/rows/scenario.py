@@ -58,8 +58,12 @@ def card_label(card: CardInfo) -> str:
     return f"{card.name} · {short_bytes(card.memory_bytes)}"
 
 
-def choose_card(scenario: ScenarioInfo, text: str, cards: Sequence[CardInfo]) -> ScenarioInfo | None:
-    """The scenario with the card, the budget or nothing that was chosen or typed; None for anything else."""
+def choose_card(scenario: ScenarioInfo, text: str, cards: Sequence[CardInfo]) -> ScenarioInfo:
+    """The scenario with the card, the budget or nothing that was chosen or typed.
+
+    What the list does not have goes to the engine as it is: it knows other names of cards, and says which
+    ones are near to what is none.
+    """
     typed = text.strip()
     if not typed or typed == tr(NO_CARD):
         return msgspec.structs.replace(scenario, card="", budget=None)
@@ -71,7 +75,9 @@ def choose_card(scenario: ScenarioInfo, text: str, cards: Sequence[CardInfo]) ->
     if len(ending) == 1:
         return msgspec.structs.replace(scenario, card=ending[0].name, budget=None)
     budget = parse_bytes(typed)
-    return None if not budget else msgspec.structs.replace(scenario, card="", budget=budget)
+    if budget:
+        return msgspec.structs.replace(scenario, card="", budget=budget)
+    return msgspec.structs.replace(scenario, card=typed, budget=None)
 
 
 def chosen_card(scenario: ScenarioInfo, cards: Sequence[CardInfo]) -> str:

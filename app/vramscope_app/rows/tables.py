@@ -27,8 +27,8 @@ COUNTER_HEADINGS = (
 )
 PROBLEM_HEADINGS = (
     Heading("", 3),
-    Heading("Problem", 86),
-    Heading("What to do", 44),
+    Heading("Problem", 62),
+    Heading("What to do", 38),
     Heading("Node", 34, "Double-click or press Enter to show it in the tree"),
 )
 DECLINE_HEADINGS = (

@@ -15,16 +15,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PROMPT, SKIPPED, WINDOW, WINDOWS, LONG = 16, 8, 128, 3, 1000
+PROMPT, SKIPPED, WINDOW, WINDOWS, LONG, REPEATS = 16, 8, 128, 3, 2048, 5
 
 
 @dataclass(frozen=True)
 class Peer:
-    """Tokens a second and sequence, MiB, seconds, and the first sequence's tokens."""
+    """Tokens a second and sequence, MiB, seconds, and the first sequence's tokens.
+
+    ``prefill``: of a length run before; ``fresh``: of one that was not.
+    """
 
     speed: float
     mib: float
     prefill: float
+    fresh: float
     first: float
     tokens: tuple[int, ...]
 
@@ -43,7 +47,7 @@ def run(packages: str, folder: Path, context: int, batch: int, *, graph: bool) -
     if not line.startswith("{"):
         return (done.stderr or done.stdout)[-400:]
     found = json.loads(line)
-    return Peer(found["speed"], found["mib"], found["prefill"], found["first"], tuple(found["tokens"]))
+    return Peer(**{**found, "tokens": tuple(found["tokens"])})
 
 
 def _used() -> int:
@@ -88,14 +92,21 @@ def _main(folder: str, graph: str, context: str, batch: str) -> None:
         del made
     speed = 1 / sorted(times[1:])[WINDOWS // 2]
     mib = _used() - before
-    prefills = []
-    for _ in range(2):
+    longer = og.GeneratorParams(model)
+    longer.set_search_options(max_length=LONG + 16, do_sample=False, batch_size=int(batch))
+
+    def prefill(count: int) -> float:
         started = time.perf_counter()
-        made = generator([token % 1000 + 3 for token in range(LONG)])
+        made = og.Generator(model, longer)
+        made.append_tokens(np.tile(np.arange(count, dtype=np.int32) % 1000 + 3, (int(batch), 1)))
         made.generate_next_token()
-        prefills.append(time.perf_counter() - started)
-        del made
-    found = {"speed": speed, "mib": mib, "prefill": prefills[-1], "first": opened, "tokens": tokens}
+        return time.perf_counter() - started
+
+    prefill(LONG)
+    fresh = sorted(prefill(LONG - more) for more in range(1, 1 + REPEATS))[REPEATS // 2]
+    again = sorted(prefill(LONG) for _ in range(1 + REPEATS))[REPEATS // 2]
+    numbers = {"speed": speed, "mib": mib, "prefill": again, "fresh": fresh, "first": opened}
+    found = {**numbers, "tokens": tokens}
     print(json.dumps(found))
 
 

@@ -32,7 +32,7 @@ class Port(Protocol):
 class DeviceArray:
     """A view of device memory. Reading it (``np.asarray``) or assigning to it copies through its port."""
 
-    __slots__ = ("address", "dtype", "port", "shadow", "shape")
+    __slots__ = ("_steps", "address", "dtype", "port", "shadow", "shape")
 
     def __init__(self, port: Port, shadow: Array) -> None:
         """``shadow``: a NumPy array at the device address; it is looked at, never read."""
@@ -41,6 +41,7 @@ class DeviceArray:
         self.shape: tuple[int, ...] = shadow.shape
         self.dtype: np.dtype[Any] = shadow.dtype
         self.address: int = shadow.__array_interface__["data"][0]
+        self._steps: tuple[int, ...] | None = None
 
     @property
     def ndim(self) -> int:
@@ -65,8 +66,10 @@ class DeviceArray:
     @property
     def steps(self) -> tuple[int, ...]:
         """Strides in elements."""
-        size = self.dtype.itemsize
-        return tuple(stride // size for stride in self.shadow.strides)
+        if self._steps is None:
+            size = self.dtype.itemsize
+            self._steps = tuple(stride // size for stride in self.shadow.strides)
+        return self._steps
 
     @property
     def contiguous(self) -> bool:

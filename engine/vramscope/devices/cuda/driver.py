@@ -14,7 +14,7 @@ from vramscope.devices.driver import LIBRARY
 from vramscope.errors import VramscopeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from vramscope.devices.cuda.launch import Launch, Source
     from vramscope.devices.cuda.library import BoundProduct, ProductLibrary
@@ -118,8 +118,7 @@ class KernelLoader:
             return self._bound_product(launch, stream)
         function = self._function(launch.source, launch.function)
         self._allow_shared(launch, function)
-        held = [ctypes.create_string_buffer(item, len(item)) for item in launch.arguments]
-        pointers = (ctypes.c_void_p * len(held))(*(ctypes.addressof(item) for item in held))
+        held, pointers = _placed(launch.arguments)
         attributes = (_Attribute * 2)()
         config = _config(launch, stream, attributes, overlap=overlap)
         address, parameters = ctypes.addressof(config), ctypes.addressof(pointers)
@@ -207,6 +206,17 @@ class KernelLoader:
         self._shared.clear()
         if self._products is not None:
             self._products.close()
+
+
+def _placed(arguments: Sequence[bytes]) -> tuple[ctypes.Array[ctypes.c_char], ctypes.Array[ctypes.c_void_p]]:
+    """Arguments behind each other in one buffer, each at a multiple of 8 bytes, and where each begins."""
+    raw, starts = bytearray(), []
+    for item in arguments:
+        starts.append(len(raw))
+        raw += item + b"\0" * (-len(item) % 8)
+    held = (ctypes.c_char * len(raw)).from_buffer(raw)
+    base = ctypes.addressof(held)
+    return held, (ctypes.c_void_p * len(starts))(*(base + start for start in starts))
 
 
 def _config(launch: Launch, stream: int, attributes: ctypes.Array[_Attribute], *, overlap: bool) -> _Config:

@@ -69,6 +69,8 @@ def _room(work: Work, size: int, start: int = 0) -> Room | None:
 
 def _product(a: DeviceArray, b: DeviceArray) -> Product:
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    if b.ndim == 2 and a.contiguous:
+        return Product(a.size // k if k else 0, n, k, (k, 1), (b.steps[0], b.steps[1]), n)
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     whole_a, whole_b = a.broadcast((*lead, m, k)), b.broadcast((*lead, k, n))
     c_steps = tuple(m * n * prod(lead[axis + 1 :]) for axis in range(len(lead)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections import defaultdict
 from pathlib import Path
 from types import MappingProxyType
@@ -12,7 +13,6 @@ import pytest
 from cuda_twin import twin_device
 
 import vramscope
-from vramscope.devices.cuda import attention, elementwise, layout, products, rows
 from vramscope.devices.cuda.array import need_device
 from vramscope.devices.cuda.table import BUILDERS
 from vramscope.devices.host import HostDevice
@@ -72,14 +72,14 @@ class Scan:
         return {wait for name in self.reached(function) for wait in self.waits[name]}
 
 
-MODULES = (attention, elementwise, layout, products, rows)
-SCANS = {module.__name__: Scan(Path(str(module.__file__)).read_text(encoding="utf-8")) for module in MODULES}
-
-
 def builder_name(operator: tuple[str, str]) -> tuple[str, str]:
     """Module and name of an operator's builder; a closure counts as the function that made it."""
     builder = BUILDERS[operator]
     return builder.__module__, builder.__qualname__.split(".")[0]
+
+
+MODULES = sorted({builder_name(operator)[0] for operator in BUILDERS})
+SCANS = {name: Scan(Path(str(sys.modules[name].__file__)).read_text(encoding="utf-8")) for name in MODULES}
 
 
 @pytest.mark.parametrize("operator", sorted(BUILDERS), ids="::".join)

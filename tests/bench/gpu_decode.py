@@ -104,7 +104,7 @@ def measure(folder: Path, batch: int, shown: Callable[[CudaDevice, float], None]
     tokens: list[int] = []
     for _ in range(WINDOWS):
         tokens = [decoder.prefill(prompts).tokens[0]]
-        tokens.append(decoder.capture()[1].tokens[0])
+        tokens += [decoder.step().tokens[0], decoder.capture()[1].tokens[0]]
 
         def step(kept: list[int] = tokens) -> None:
             kept.append(decoder.replay().tokens[0])

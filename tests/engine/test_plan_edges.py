@@ -24,7 +24,7 @@ from vramscope.plan.headroom import even_contexts, grid, plan_headroom
 from vramscope.plan.options import binding_option
 from vramscope.plan.phase import live_bytes
 from vramscope.plan.sizes import symbol_ranges
-from vramscope.plan.symbols import PhaseBindings
+from vramscope.plan.symbols import PhaseBindings, bind_symbols
 from vramscope.plan.types import (
     REFERENCE_RUNTIME,
     BucketPolicy,
@@ -200,6 +200,49 @@ def test_what_four_bits_save(node: str, shape: tuple[int, ...], saved: int) -> N
     del proto.graph.output[0].type.tensor_type.shape.dim[:]
     proto.graph.output[0].type.tensor_type.ClearField("shape")
     assert four_bit_savings(Planner(opened_proto(proto)).index) == saved
+
+
+# ------------------------------------------------------------------------------------ what is known how
+
+
+def test_an_input_of_no_rows_binds_its_symbol() -> None:
+    model = opened("g (float[N,4] x) => (float[N,4] y) { y = Relu(x) }")
+    bound = bind_symbols(model, Scenario(), Phase.SINGLE, {model.program.inputs[0]: (0, 4)}, {})
+    assert dict(bound.symbols) == {"N": 0}
+    unknown = bind_symbols(model, Scenario(), Phase.SINGLE, {model.program.inputs[0]: (-1, 4)}, {})
+    assert dict(unknown.symbols) == {}
+
+
+def test_the_output_of_a_node_is_a_ceiling_where_an_extent_is_one() -> None:
+    text = "g (float[K,4] x, float[2,4] z) => (float[K,4] y, float[2,4] w) { y = Relu(x) w = Relu(z) }"
+    rows = make_plan(opened(text), Scenario(maxima={"K": 3})).phases[0].nodes
+    assert [row.output_bytes for row in rows] == [Figure.of(48, bounded=True), Figure.exact(32)]
+
+
+def test_a_body_that_cannot_be_sized_takes_nothing_and_says_so() -> None:
+    text = """g (float[4] x, bool flag) => (float[4] y) <int64 i = {0}> {
+      y = If (flag) <
+        then_branch = t () => (float[4] p) { s = SequenceConstruct(x) p = SequenceAt(s, i) },
+        else_branch = e () => (float[4] q) { q = Relu(x) }
+      >
+    }"""
+    plan = make_plan(opened(text), Scenario())
+    (region,) = plan.phases[0].bodies.values()
+    assert "s is a sequence" in region.missing
+    assert region.bytes == 64, "what the branches give has 16 bytes, laid out at 64"
+
+
+def test_a_weight_of_a_page_stays_and_a_larger_one_is_streamed() -> None:
+    def least(rows: int) -> int:
+        text = f"g (float[2,{rows}] x) => (float[2,4] y) {{ y = MatMul(x, w) }}"
+        proto = parser.parse_model(f'<ir_version: 9, opset_import: ["" : 22]>\n{text}')
+        proto.graph.initializer.append(numpy_helper.from_array(np.ones((rows, 4), np.float32), "w"))
+        planner = Planner(opened_proto(proto))
+        streaming = planner.plan(Scenario(weight_budget=16 * rows)).weights.streaming
+        assert streaming is None, "all of it fits"
+        return planner._weights._fixed
+
+    assert (least(256), least(257)) == (4096, 0)
 
 
 # ------------------------------------------------------------------------------------ words

@@ -175,7 +175,7 @@ def bind_symbols(
     inputs: Mapping[int, tuple[int, ...]],
     outputs: Mapping[int, tuple[int, ...]],
 ) -> PhaseBindings:
-    """Binds every symbol of the inputs to the extent it has there; −1 in a shape means not known.
+    """Binds every symbol of the inputs to the extent it has there; −1 means that a symbol's is not known.
 
     Raises:
         SymbolConflictError: two inputs give one symbol different extents.
@@ -188,7 +188,7 @@ def bind_symbols(
         value = model.program.values[identity]
         for axis, (dim, extent) in enumerate(zip(value.shape or (), shape, strict=True)):
             if isinstance(dim, int):
-                if extent not in (dim, -1):
+                if extent != dim:
                     raise _static_error(value, axis, dim, extent)
             elif isinstance(dim, Symbol) and extent >= 0 and symbols.get(dim.name) != extent:
                 _bind_symbol(dim.name, extent, f"input {value.name}, axis {axis}", symbols, sources)

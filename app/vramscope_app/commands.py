@@ -167,6 +167,11 @@ COMMANDS = (
 )  # fmt: skip
 
 
+def key_text(shortcut: str) -> str:
+    """A shortcut as the keyboard is labelled in the user's language."""
+    return QKeySequence(shortcut).toString(QKeySequence.SequenceFormat.NativeText)
+
+
 class CommandAction(QAction):
     """A command as an action; it calls one bound method, so nothing leaks."""
 
@@ -176,7 +181,7 @@ class CommandAction(QAction):
         self._target = target
         self.setObjectName(command.id)
         self.setShortcuts([QKeySequence(text) for text in command.shortcuts])
-        hint = f" ({command.shortcuts[0]})" if command.shortcuts else ""
+        hint = f" ({key_text(command.shortcuts[0])})" if command.shortcuts else ""
         self.setToolTip(f"{tr(command.tip or command.title)}{hint}")
         self.setStatusTip(tr(command.tip))
         self.triggered.connect(self._run)

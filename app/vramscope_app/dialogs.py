@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDialog, QFileDialog, QInputDialog, QMessageBox, QVBoxLayout, QWidget
 
 from vramscope.errors import InputError
-from vramscope_app.commands import COMMANDS
+from vramscope_app.commands import COMMANDS, key_text
 from vramscope_app.panels.table import TablePanel
 from vramscope_app.place import Place
 from vramscope_app.rows.cells import Cell, Heading, Row
@@ -28,9 +28,9 @@ EXPORTS = marked(
     ";;Model Explorer node data (*.explorer.json)"
 )
 SHORTCUT_HEADINGS = (
-    Heading("Command", 24),
+    Heading("Command", 28),
     Heading("Keys", 24),
-    Heading("Menu", 7),
+    Heading("Menu", 11),
     Heading("What it does", 50),
 )
 
@@ -140,7 +140,7 @@ def show_shortcuts(parent: QWidget, look: Look) -> QDialog:
     table.set_rows(shortcut_rows())
     layout = QVBoxLayout(dialog)
     layout.addWidget(table)
-    dialog.resize(760, 560)
+    dialog.resize(880, 560)
     dialog.show()
     return dialog
 
@@ -152,7 +152,7 @@ def shortcut_rows() -> list[Row]:
             command.id,
             (
                 Cell(plain_title(command)),
-                Cell(tr("  or  ").join(command.shortcuts)),
+                Cell(tr("  or  ").join(map(key_text, command.shortcuts))),
                 Cell(tr(command.menu).replace("&", "")),
                 Cell(tr(command.tip), tr(command.tip), "muted"),
             ),

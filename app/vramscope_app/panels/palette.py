@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from vramscope_app.commands import COMMANDS
+from vramscope_app.commands import COMMANDS, key_text
 from vramscope_app.rows.palette import Choice, choices
 from vramscope_app.translation import tr
 
@@ -100,7 +100,7 @@ class Palette(QFrame):
         self._choices = choices(COMMANDS, self._state, typed)
         self.list.clear()
         for choice in self._choices:
-            item = QTreeWidgetItem([choice.title, choice.tip, choice.shortcut])
+            item = QTreeWidgetItem([choice.title, choice.tip, key_text(choice.shortcut)])
             item.setForeground(1, self._muted)
             item.setForeground(2, self._muted)
             if not choice.enabled:

@@ -30,8 +30,8 @@ def count_ticks(values: Sequence[float], _scale: float, _spacing: float) -> list
 
 
 def plain_spacing(low: float, high: float, size: float) -> list[tuple[float, float]]:
-    """Tick distances of 1, 2 or 5 times a power of ten, a tick about every 20 pixels."""
-    wanted = max((high - low) / max(size / 20, 1), 1e-12)
+    """Tick distances of 1, 2 or 5 times a power of ten, a tick about every 14 pixels."""
+    wanted = max((high - low) / max(size / 14, 1), 1e-12)
     power = 10.0 ** math.floor(math.log10(wanted))
     return [(next(power * part for part in (1, 2, 5, 10) if power * part >= wanted * (1 - 1e-9)), 0.0)]
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PRECONDITION_HEADINGS = (
     Heading("", 3),
-    Heading("A whole capture needs", 26),
+    Heading("A whole capture needs", 29),
     Heading("Now", 40, "What stands in the way; ✓ met, ✗ not met, ? not known yet"),
 )
 SLOT_HEADINGS = (
@@ -77,7 +77,7 @@ VERIFY_HEADINGS = (
 )
 MEMORY_HEADINGS = (
     Heading("#", 5, "In the order in which it happened", right=True),
-    Heading("What", 9, "reserve, reuse, replace, release or refuse"),
+    Heading("What", 12, "reserve, reuse, replace, release or refuse"),
     Heading("Component", 17),
     Heading("Slot", 26),
     Heading("Bytes", 11, right=True),

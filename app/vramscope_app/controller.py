@@ -21,11 +21,9 @@ from vramscope_app.client import IMMEDIATE, QUIET, Call, Death, EngineClient, Re
 from vramscope_app.place import HERE, Place
 from vramscope_app.replanning import Replanner
 from vramscope_app.rows.devices import device_of
-from vramscope_app.rows.headroom import other_batches
 from vramscope_app.rows.history import History, record, redo, undo
-from vramscope_app.rows.nodes import NodeTable, join_chunks
 from vramscope_app.rows.report import is_report, read_only, run_of
-from vramscope_app.rows.scenario import declared, wished
+from vramscope_app.rows.scenario import declared, other_batches, wished
 from vramscope_app.state import EMPTY_RUN, NO_SLOTS, AppState, Busy, Engine
 
 if TYPE_CHECKING:
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
     from vramscope.messages.model import Hello
     from vramscope.messages.planning import ScenarioInfo
     from vramscope.messages.running import SamplingInfo
+    from vramscope_app.rows.nodes import NodeTable
 
 KEPT_FAILURES = 20
 FIELDS = {
@@ -343,6 +342,8 @@ class Controller(QObject):
             self._chunks = []
         self._chunks.append(chunk)
         if chunk.last:
+            from vramscope_app.rows.nodes import join_chunks  # NumPy comes after the engine's start
+
             found = self._tables.setdefault(kind, {})
             found[phase] = join_chunks(self._chunks)
             self._chunks = []

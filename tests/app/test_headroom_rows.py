@@ -17,7 +17,8 @@ from vramscope.messages.headroom import (
     HeadroomParams,
 )
 from vramscope.messages.planning import ScenarioInfo
-from vramscope_app.rows.headroom import chart, context_at, other_batches, spoken
+from vramscope_app.rows.headroom import chart, context_at, spoken
+from vramscope_app.rows.scenario import other_batches
 
 if TYPE_CHECKING:
     from tests.app.conftest import Script

@@ -156,6 +156,10 @@ def test_the_doors_import_nothing_heavy(statement: str) -> None:
     assert modules_after(statement) & HEAVY == set()
 
 
+def test_the_window_starts_the_engine_before_it_imports_what_draws() -> None:
+    assert modules_after("import vramscope_app.run") & {"numpy", "pyqtgraph", "onnx"} == set()
+
+
 def test_importing_the_plan_brings_no_device_and_no_window() -> None:
     assert (
         modules_after("import vramscope.plan.cards, vramscope.plan.types") & {"cupy", "cuda", "PySide6"}

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 FAR = 3.0
 """A card that is so many times larger than everything drawn is told in words instead."""
 ROOM = 1.12
-OTHER_BATCHES = 3
 NEAR = 0.04
 """A click that is so near to a batch's line, as a part of the chart's height, means that batch."""
 
@@ -125,12 +124,6 @@ def _card_line(curves: HeadroomCurves, place: int) -> CardLine:
         if edge is not None and edge < last:
             found.append(Crossing(line.batch, edge, float(limit.available)))
     return CardLine(limit_text(limit), float(limit.available), limit.own, tuple(found))
-
-
-def other_batches(batch: int) -> list[int]:
-    """Batches to compare with: one sequence, half, twice and four times as many."""
-    wanted = dict.fromkeys((1, batch // 2, batch * 2, batch * 4))
-    return [item for item in wanted if item >= 1 and item != batch][:OTHER_BATCHES]
 
 
 def context_at(place: float, contexts: NDArray[np.float64]) -> int:

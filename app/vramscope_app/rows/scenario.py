@@ -23,6 +23,7 @@ OPEN_LIMIT = 131_072
 """The slider's end for a model that names no limit of its own."""
 BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """What the batch slider offers."""
+OTHER_BATCHES = 3
 LARGEST_COUNT = 2**31 - 1
 
 
@@ -134,3 +135,9 @@ def declared(scenario: ScenarioInfo, symbol: str, text: str) -> ScenarioInfo:
     elif digits.isdecimal() and 0 < int(digits) < 2**63:
         maxima[symbol] = int(digits)
     return msgspec.structs.replace(scenario, maxima=maxima)
+
+
+def other_batches(batch: int) -> list[int]:
+    """Batches to compare with: one sequence, half, twice and four times as many."""
+    wanted = dict.fromkeys((1, batch // 2, batch * 2, batch * 4))
+    return [item for item in wanted if item >= 1 and item != batch][:OTHER_BATCHES]

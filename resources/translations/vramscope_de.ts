@@ -3002,6 +3002,10 @@ Ausgaben: {size}</translation>
             <translation>≤ vor einer Schranke</translation>
         </message>
         <message>
+            <source>⏱ Profiled {steps}: {time:,.0f} µs each</source>
+            <translation>⏱ {steps} gemessen: je {time:,.0f} µs</translation>
+        </message>
+        <message>
             <source>■ Stopped: {finished} – {means}</source>
             <translation>■ Angehalten: {finished} – {means}</translation>
         </message>

@@ -8,7 +8,7 @@ from vramscope_app.text import rate_text
 from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
-    from vramscope.messages.running import CaptureInfo, RunInfo, VerifyInfo
+    from vramscope.messages.running import CaptureInfo, ProfileInfo, RunInfo, VerifyInfo
     from vramscope_app.state import AppState
 
 COMPARED_STEPS, COMPARED_SECONDS = 8, 0.25
@@ -54,7 +54,7 @@ def _comparable(eager: float, eager_steps: int, replay: float, replayed_steps: i
 
 
 def run_summary(state: AppState) -> str:
-    """Why generation stopped, the last verification and the last capture, a line each."""
+    """Why generation stopped, the last verification, capture and profile, a line each."""
     lines = []
     if state.run.finished:
         lines.append(stop_text(state.run))
@@ -62,7 +62,15 @@ def run_summary(state: AppState) -> str:
         lines.append(verify_text(state.verify))
     if state.capture is not None:
         lines.append(capture_text(state.capture))
+    if state.profile is not None:
+        lines.append(profile_text(state.profile))
     return "\n".join(lines)
+
+
+def profile_text(profile: ProfileInfo) -> str:
+    """Profiled steps in a sentence."""
+    steps = tr("{n:,} step(s)", n=profile.steps)
+    return tr("⏱ Profiled {steps}: {time:,.0f} µs each", steps=steps, time=profile.step_microseconds)
 
 
 def stop_text(run: RunInfo) -> str:

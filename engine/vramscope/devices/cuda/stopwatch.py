@@ -7,7 +7,11 @@ from typing import Any
 
 
 class EventStopwatch:
-    """Events of one stream (CUDA runtime, event management), good to about half a microsecond."""
+    """Events of one stream (CUDA runtime, event management), good to about half a microsecond.
+
+    An event between two launches keeps the second from beginning while the first one ends: a timed step is
+    longer than a step by itself.
+    """
 
     def __init__(self, runtime: Any, stream: Any) -> None:  # noqa: ANN401 - CuPy has no types
         self._runtime, self._stream = runtime, stream

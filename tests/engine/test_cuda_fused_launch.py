@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 BASE = 1 << 40
 SHAPES = [(1152, 896), (896, 4864), (4864, 896), (151936, 896), (18944, 3584), (3584, 18944), (64, 32)]
 """Columns and depth of products in public decoders, and a tiny one."""
-MOST_STATIC = {"columns": 34 * 1024, "packed": 10 * 1024}
+MOST_STATIC = {"columns": 34 * 1024, "packed": 10 * 1024, "codes": 1024}
 """Shared memory that the kernels declare themselves, at most."""
 
 
@@ -89,11 +89,19 @@ def test_every_tile_of_a_packed_weight_has_a_warp(shape: tuple[int, int]) -> Non
     assert teams * (rounds - 1) < tiles
 
 
-def test_a_chunk_of_codes_has_one_scale() -> None:
-    assert product(64, 256, bits=4, block=32).suits()
-    assert not product(64, 256, bits=4, block=16).suits()
-    assert product(64, 256, bits=8, block=16).suits()
-    assert not product(64, 256, bits=4, kind=np.float32).suits()
+def test_the_matrix_units_multiply_where_a_chunk_of_codes_has_one_scale() -> None:
+    def function(given: Fused) -> str:
+        assert given.suits()
+        launch = fused_launch(given, clusters=True)
+        check(launch)
+        return launch.function
+
+    assert function(product(64, 256, bits=4, block=32)) == "packed"
+    assert function(product(64, 256, bits=4, block=16)) == "codes"
+    assert function(product(64, 256, bits=8, block=16)) == "packed"
+    assert function(product(64, 256, bits=4, kind=np.float32)) == "codes"
+    assert function(product(64, 256, bits=8, pair=True, kind=np.float32)) == "codes"
+    assert not product(64, 40000, rows=4, bits=4, kind=np.float32).suits()
 
 
 def attention(width: int, heads: int, kv: int, kind: type = np.float16, at: int = BASE) -> Attention:

@@ -132,19 +132,15 @@ def test_dense(bench: Bench, kind: type[Any], shape: tuple[int, int, int], colum
             made.run(pair, joined, norm=1, residual=False, bias=False)
 
 
-@pytest.mark.parametrize("kind", [np.float16, BF16])
+@pytest.mark.parametrize("kind", LIMITS)
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("zeros", [0, 1, 2])
 @pytest.mark.parametrize("form", PACKED)
 def test_packed(bench: Bench, kind: type[Any], bits: int, zeros: int, form: Form) -> None:
-    if kind is BF16 and bits == 8:
-        pytest.skip("eight bits and an offset do not fit bfloat16: another kernel does it")
     *shape, block = form
     made = Made(bench, kind, (shape[0], shape[1], shape[2]))
-    if made.k * bits // 8 % 16:
-        pytest.skip("a row of codes is no multiple of a load")
-    if block < 128 // bits:
-        pytest.skip("16 bytes of codes have more than one scale: another kernel does it")
+    if 4 * made.rows * made.k > 200 * 1024 and kind is np.float32:
+        pytest.skip("the activation does not fit in shared memory: the product and its norm stay apart")
     for norm, residual, bias in ((0, False, False), (1, False, True), (2, False, False), (0, True, True)):
         made.run([made.packed(bits, block, zeros)], PLAIN, norm=norm, residual=residual, bias=bias)
     made.run([made.packed(bits, block, zeros) for _ in range(2)], SILU, norm=1, residual=False, bias=False)

@@ -119,7 +119,7 @@ class Fused:
     def _weight_suits(self) -> bool:
         first = self.weights[0]
         if first.packed is not None:
-            return self._packed_suits(first.packed)
+            return self.on_matrix_units or self._codes_suit(first.packed)
         if first.columns:
             return self.n % self.vector == 0 and 4 * self.rows * self.k < ROOM - 64 * 1024
         whole = self.k % self.vector == 0 and 4 * self.rows * self.k < MOST_SHARED - 1024
@@ -130,6 +130,27 @@ class Fused:
         if packed is None:
             return (weight.columns,)
         return (packed.bits, packed.block, packed.zero_kind, packed.row_bytes)
+
+    @property
+    def on_matrix_units(self) -> bool:
+        """Whether a packed weight goes through the matrix units."""
+        packed = self.weights[0].packed
+        return packed is not None and self._packed_suits(packed)
+
+    def _codes_suit(self, packed: Packed) -> bool:
+        """Whole words of codes, each of one scale; the activation in shared memory."""
+        whole = (
+            packed.bits in (4, 8) and packed.row_bytes % 4 == 0 and packed.block % (32 // packed.bits) == 0
+        )
+        return (
+            whole and packed.scales.dtype == self.x.dtype and self.codes_shared(packed) < MOST_SHARED - 1024
+        )
+
+    def codes_shared(self, packed: Packed) -> int:
+        """Bytes of the activation chunk by chunk, an odd number of chunks apart."""
+        words = 4 if packed.row_bytes % 16 == 0 else 1
+        chunks = packed.row_bytes // (4 * words)
+        return 4 * self.rows * words * (32 // packed.bits) * (chunks | 1)
 
     def _packed_suits(self, packed: Packed) -> bool:
         """Codes in whole 16-byte chunks of one scale, scales and zero points in whole 4-byte pieces."""

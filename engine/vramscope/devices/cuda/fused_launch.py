@@ -49,6 +49,8 @@ class ColumnsTuning:
 def fused_launch(fused: Fused, *, clusters: bool) -> Launch:
     """The one launch of a form that suits. ``clusters``: the card has them."""
     weight = fused.weights[0]
+    if weight.packed is not None and not fused.on_matrix_units:
+        return codes_launch(fused, weight.packed)
     if weight.packed is not None:
         return packed_launch(fused, weight.packed, packed_tuning(fused, weight.packed))
     if weight.columns:
@@ -145,6 +147,15 @@ def packed_launch(fused: Fused, packed: Packed, tuning: PackedTuning) -> Launch:
     )
     shared = _shared(fused, packed, tuning)
     return Launch(text, "packed", (tuning.grid, 1, 1), THREADS, (fused.pack(),), shared)
+
+
+def codes_launch(fused: Fused, packed: Packed) -> Launch:
+    """Codes of 4 or 8 bits, multiplied one by one."""
+    shape = (("BITS", packed.bits), ("BLOCK", packed.block), ("ZERO", packed.zero_kind))
+    words = 4 if packed.row_bytes % 16 == 0 else 1
+    text = source("fused_codes", _names(fused, *shape, ("WORDS", words)))
+    grid = (blocks(fused.n, 2 * WARPS), 1, 1)
+    return Launch(text, "codes", grid, THREADS, (fused.pack(),), fused.codes_shared(packed))
 
 
 def columns_tuning(fused: Fused, *, clusters: bool) -> ColumnsTuning:

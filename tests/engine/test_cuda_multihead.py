@@ -111,3 +111,23 @@ def test_forms_that_the_host_runs(
     call = bench.call(OPERATOR, given, [((1, QUERIES, HEADS * WIDTH), np.float16)])
     with pytest.raises(NoKernelError, match=why):
         BUILDERS[KEY](Work(call, bench.device))
+
+
+def test_selected_positions_by_form(made: tuple[Bench, Twin]) -> None:
+    bench, twin = made
+    rows, new = np.ones((2, 1, 8, 16), np.float16), np.ones((2, 1, 1, 16), np.float16)
+    bias, index = np.zeros((8,), np.float16), np.zeros((2, 1, 1, 3), np.int32)
+    operator = node("IndexShare", "pkg.nxrt", num_heads=1)
+
+    def functions(given: Given, outputs: list[Any]) -> list[str]:
+        twin.launches.clear()
+        bench.run(operator, given, outputs)
+        return [launch.function for launch in twin.launches]
+
+    plain: Given = [new, new, new, None, None, index]
+    assert functions(plain, [(new.shape, np.float16)]) == ["selected"]
+    in_place: Given = [new, new, new, rows, rows, index, bias]
+    filled = ["open_rows", "place_rows", "place_rows", "selected"]
+    assert functions(in_place, [(new.shape, np.float16), 3, 4]) == filled
+    with pytest.raises(AssertionError, match="nothing says what is valid"):
+        functions(in_place[:6], [(new.shape, np.float16), 3, 4])

@@ -145,7 +145,7 @@ _CONTRIB = [
 ]
 """Of com.microsoft."""
 
-_RUNTIME = ["BlockQuantizedMatMul", "BlockQuantizedMoE"]
+_RUNTIME = ["BlockQuantizedMatMul", "BlockQuantizedMoE", "IndexShare"]
 """Of pkg.nxrt."""
 
 CUDA_KERNELS: frozenset[tuple[str, str]] = frozenset(

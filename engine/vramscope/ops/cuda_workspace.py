@@ -157,6 +157,14 @@ def multi_head_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
     return lay_out("cuda-multi-head", sizes, Lifetime.STEP_SCOPED)
 
 
+def index_share_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
+    """Valid rows of every entry, where the bias says them."""
+    biased = query.input(3).present and query.input(6).present
+    return lay_out(
+        "cuda-index-share", {"valid": 4 * query.input(0).shape[0] if biased else 0}, Lifetime.STEP_SCOPED
+    )
+
+
 def _requirement(formula: str, size: int) -> WorkspaceRequirement:
     if size == 0:
         return NO_WORKSPACE
@@ -171,6 +179,7 @@ CUDA_WORKSPACE: Mapping[tuple[str, str], Workspace] = MappingProxyType(
         ("com.microsoft", "GroupQueryAttention"): grouped_workspace,
         ("", "Attention"): attention_workspace,
         ("com.microsoft", "MultiHeadAttention"): multi_head_workspace,
+        ("pkg.nxrt", "IndexShare"): index_share_workspace,
         **dict.fromkeys(MIXTURES, cuda_mixture_workspace),
     }
 )

@@ -15,6 +15,7 @@ from vramscope.devices.cuda import (
     multihead,
     products,
     rows,
+    selected,
 )
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ BUILDERS: Mapping[tuple[str, str], Builder] = MappingProxyType(
         **multihead.BUILDERS,
         **convolution.BUILDERS,
         **indexing.BUILDERS,
+        **selected.BUILDERS,
     }
 )
 """By (domain, operator). Everything else runs on the host, on copies."""

@@ -45,7 +45,7 @@ extern "C" __global__ __launch_bounds__(32 * WARPS) void codes(Fused f) {
   __syncthreads();
   (void)sums;
   float acc[MATS][ROWS][EACH] = {};
-#pragma unroll 2
+#pragma unroll 1
   for (i64 chunk = lane; chunk < chunks; chunk += 32) {
 #pragma unroll
     for (int m = 0; m < MATS; m++) {

@@ -17,6 +17,7 @@ from vramscope.build.config_reader import read_config
 from vramscope.build.decoder import build_decoder
 from vramscope.decode.decoder import Decoder
 from vramscope.devices.cuda.device import CudaDevice
+from vramscope.devices.sampling import GREEDY, Sampling
 from vramscope.plan.types import Scenario
 
 CONFIG = {
@@ -42,13 +43,16 @@ PROMPT = 150
 """Tokens of the prompt: more than one block of queries."""
 
 
-def run(folder: Path, precision: str) -> list[int]:
+def run(folder: Path, precision: str, sampling: Sampling = GREEDY) -> list[int]:
     """The tokens of a prefill, three eager steps, a capture and four replays."""
     (folder / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
-    build_decoder(read_config(folder / "config.json"), folder / precision, precision=precision)
+    if not (folder / precision).exists():
+        build_decoder(read_config(folder / "config.json"), folder / precision, precision=precision)
     model = open_path(folder / precision)
     device = CudaDevice()
-    decoder = Decoder(model, make_plan(model, Scenario(prompt=PROMPT, context=256)), device=device)
+    decoder = Decoder(
+        model, make_plan(model, Scenario(prompt=PROMPT, context=256)), device=device, sampling=sampling
+    )
     decoder.load()
     tokens = [decoder.prefill([[token % 1000 + 5 for token in range(PROMPT)]]).tokens[0]]
     tokens += [decoder.step().tokens[0] for _ in range(3)]
@@ -60,12 +64,13 @@ def run(folder: Path, precision: str) -> list[int]:
 
 
 def main() -> None:
-    """Dense weights, then 4-bit ones with an 8-bit head."""
+    """Dense weights, then 4-bit ones with an 8-bit head; greedy, then drawn."""
     if "--own" in sys.argv[1:]:
         setattr(CudaDevice, "library", property(lambda _device: False))  # noqa: B010 - a property is no field
     with tempfile.TemporaryDirectory() as folder:
         for precision in ("fp16", "q4f16"):
             print(precision, run(Path(folder), precision))
+        print("drawn", run(Path(folder), "fp16", Sampling(0.8, top_k=50, top_p=0.9, seed=1)))
 
 
 if __name__ == "__main__":

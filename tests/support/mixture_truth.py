@@ -66,6 +66,10 @@ def mixture(
     return out
 
 
+def _sigmoid(x: Values) -> Values:
+    return np.asarray(0.5 * (1 + np.tanh(x / 2)))
+
+
 def _projected(weight: Values, x: Values, bias: Values | None, expert: int) -> Values:
     return np.asarray(weight @ x + (0 if bias is None else bias[expert]))
 
@@ -79,11 +83,11 @@ def _gate(
         pairs = {1: (first[0::2], first[1::2]), 2: (first[:half], first[half:])}
         gate, linear = pairs[fusion] if third is None else (first, third)
         gate, linear = np.minimum(gate, limit), np.clip(linear, -limit, limit)
-        return np.asarray(gate / (1 + np.exp(-alpha * gate)) * (linear + beta))
+        return np.asarray(gate * _sigmoid(alpha * gate) * (linear + beta))
     if activation == "relu":
         return np.asarray(np.maximum(first, 0))
     if activation == "silu":
-        return np.asarray(first / (1 + np.exp(-first)))
+        return np.asarray(first * _sigmoid(first))
     if activation == "gelu":
         return np.asarray(0.5 * first * (1 + np.tanh(np.sqrt(2 / np.pi) * (first + 0.044715 * first**3))))
     return first

@@ -2,7 +2,7 @@
 
 The context is measured when a device is opened; the rest is a ceiling. Buffers lie side by side on pages of
 the driver, so that all of them together waste less than one page; it takes memory for kernels and for
-executable graphs by whole pages too (an H200, driver 580: one page or none for 19 modules and 217 nodes).
+executable graphs by whole pages too (an H200, driver 580: two or three for 19 modules and 217 nodes).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vramscope.units import format_bytes
 if TYPE_CHECKING:
     from vramscope.plan.types import Plan
 
-CODE_BYTES = 2 * 2**20
+CODE_BYTES = 6 * 2**20
 """Machine code of one decoder's kernels, at most."""
 NODE_BYTES = 4096
 """An executable graph takes less for one node."""

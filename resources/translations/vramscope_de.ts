@@ -286,6 +286,10 @@
             <translation>Die Bindungen eines aufgezeichneten Graphen erscheinen hier: ein Replay muss sie unverändert finden</translation>
         </message>
         <message>
+            <source>A click cannot do this: it is another export of the model</source>
+            <translation>Kein Klick kann das: es ist ein anderer Export des Modells</translation>
+        </message>
+        <message>
             <source>A component, a layer or a node; the one that differs most comes first</source>
             <translation>Eine Komponente, eine Schicht oder ein Knoten; was am meisten abweicht, steht oben</translation>
         </message>
@@ -972,6 +976,10 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
         <message>
             <source>Is input</source>
             <translation>Ist Eingabe</translation>
+        </message>
+        <message>
+            <source>It fits when exported anew: {change}</source>
+            <translation>Neu exportiert passt es: {change}</translation>
         </message>
         <message>
             <source>Its length may move under fixed strides</source>
@@ -1969,7 +1977,7 @@ bytes&gt;1M  weights&gt;=2GiB  output=unknown  us&gt;100  launch:3   ein − dav
         </message>
         <message>
             <source>Write HOST, USER@HOST, or HOST:/path/to/vramscope; ports and keys belong into ~/.ssh/config</source>
-            <translation type="unfinished">HOST, USER@HOST oder HOST:/pfad/zu/vramscope schreiben; Ports und Schlüssel gehören in </translation>
+            <translation>HOST, USER@HOST oder HOST:/pfad/zu/vramscope schreiben; Ports und Schlüssel gehören in </translation>
         </message>
         <message>
             <source>Write the plan as HTML, CSV, Markdown or JSON, or for Netron and Model Explorer</source>

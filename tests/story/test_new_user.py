@@ -66,6 +66,9 @@ def test_verdict_culprit_and_remedy_of_an_8b_model_are_on_the_first_screen(
     remedies = [button for button in window.overview.remedies.buttons if seen(button)]
     assert remedies, "the remedies, as buttons"
     assert all(" · saves " in button.text() for button in remedies)
+    advice = window.overview.remedies.advice
+    assert seen(advice), "what no click does but would make it fit"
+    assert advice.text().startswith("It fits when exported anew: Use 4-bit weights")
     story.picture("new-user-8b-short")
     QTest.mouseClick(remedies[0], Qt.MouseButton.LeftButton)
     better = planned_again(story, short)
@@ -74,6 +77,7 @@ def test_verdict_culprit_and_remedy_of_an_8b_model_are_on_the_first_screen(
     fits = judge(story, "RTX 4090")
     assert fits.verdict.kind == "fits"
     assert "Fits with " in words_on_screen(window)
+    assert not advice.isVisible()
     assert QApplication.activeModalWidget() is None, "no dialog had to be read"
     story.picture("new-user-8b-fits")
 

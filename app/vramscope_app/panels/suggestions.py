@@ -65,6 +65,12 @@ def first_choices(suggestions: Sequence[SuggestionInfo]) -> list[SuggestionInfo]
     return [item for item in suggestions if item.change][:BUTTONS]
 
 
+def only_cure(suggestions: Sequence[SuggestionInfo]) -> SuggestionInfo | None:
+    """The first change of the model itself that makes it fit, where no click does."""
+    fitting = [item for item in suggestions if (item.headroom or 0) >= 0 and item.saves]
+    return next(iter(fitting), None) if not any(item.change for item in fitting) else None
+
+
 class SuggestionMenu(QToolButton):
     """Every suggestion; those that change the model itself can only be read."""
 
@@ -121,6 +127,10 @@ class SuggestionRow(QWidget):
             button.setObjectName(f"suggestion_{place}")
             button.clicked.connect(self._clicked)
             layout.addWidget(button)
+        self.advice = QLabel()
+        self.advice.setObjectName("suggestion_advice")
+        self.advice.setToolTip(tr("A click cannot do this: it is another export of the model"))
+        layout.addWidget(self.advice)
         self.hide()
 
     def set_suggestions(self, suggestions: Sequence[SuggestionInfo]) -> None:
@@ -134,7 +144,11 @@ class SuggestionRow(QWidget):
                 button.setText(text)
                 button.setAccessibleName(text)
                 button.setToolTip(suggestion_tip(first[place]))
-        self.setVisible(bool(first))
+        cure = only_cure(suggestions)
+        self.advice.setVisible(cure is not None)
+        if cure is not None:
+            self.advice.setText(tr("It fits when exported anew: {change}", change=suggestion_text(cure)))
+        self.setVisible(bool(first) or cure is not None)
 
     def _clicked(self) -> None:
         sender = self.sender()

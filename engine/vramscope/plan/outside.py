@@ -16,8 +16,8 @@ from vramscope.units import format_bytes
 if TYPE_CHECKING:
     from vramscope.plan.types import Plan
 
-CODE_BYTES = 6 * 2**20
-"""Machine code of one decoder's kernels, at most."""
+CODE_BYTES = 8 * 2**20
+"""Machine code of one decoder's kernels, cuBLASLt's among them, at most; with graphs 4 to 6 MiB were seen."""
 NODE_BYTES = 4096
 """An executable graph takes less for one node."""
 

@@ -7,6 +7,7 @@ timers, layout and painting. While the engine decodes flat out, the *intervals* 
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import shutil
 import sys
@@ -34,6 +35,7 @@ from vramscope_app.settings import Settings  # noqa: E402 - see above
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from vramscope_app.client import Reply
     from vramscope_app.state import AppState
     from vramscope_app.window import MainWindow
 
@@ -124,7 +126,7 @@ def report(name: str, values: list[float], what: str) -> None:
     """One line of the measured frames."""
     print(
         f"{name:<44} {what:<8} p50 {percentile(values, 0.5):5.1f}  p95 {percentile(values, 0.95):5.1f}  "
-        f"max {values[-1] if values else 0:6.1f} ms  ({len(values)} frames)",
+        f"max {values[-1] if values else 0:6.1f} ms  ({len(values)})",
         flush=True,
     )
 
@@ -155,6 +157,7 @@ def measure(source: OpenParams, shape: str, seconds: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = QSettings(str(Path(folder) / "s.ini"), QSettings.Format.IniFormat)
         window = make_window(controller, Settings(store), "light")
+        gc.freeze()  # as the window's own start does
         window.show()
         window.grab()
         application.processEvents()
@@ -198,19 +201,26 @@ def drag_context(journey: Journey, shape: str) -> None:
     journey.wait("opening", lambda state: state.busy is None and state.opened == OpenParams(path=shape))
     journey.wait("planning", planned)
     print(f"{window.windowTitle()}: opened, planned and shown in {time.perf_counter() - began:.2f} s")
-    slider, plans = window.scenario.slider, []
+    slider, plans, waits = window.scenario.slider, [], []
     low, size = slider.minimum(), slider.maximum() - slider.minimum()
 
     def shown(old: AppState, new: AppState) -> None:
         if new.plan is not old.plan:
             plans.append(new.plan)
 
+    def answered(reply: Reply) -> None:
+        if reply.call.method == "plan":
+            waits.append(reply.seconds * 1000)
+
     controller.changed.connect(shown)
+    controller.client.answered.connect(answered)
     slider.setSliderDown(True)
     found = frame_work(lambda number: slider.setValue(low + size * abs(150 - number) // 150), 300)
     slider.setSliderDown(False)
     controller.changed.disconnect(shown)
+    controller.client.answered.disconnect(answered)
     report_work(f"dragging the context ({len(plans):,} plans shown)", found)
+    report("", sorted(waits), "re-plan")
     journey.wait("planning", planned)
 
 

@@ -115,7 +115,7 @@ class KernelLoader:
             VramscopeError: the source does not compile or load, or the driver refuses the launch.
         """
         if isinstance(launch, LibraryProduct):
-            return self._bound_product(launch, stream)
+            return self._bound_product(launch, stream, overlap=overlap)
         function = self._function(launch.source, launch.function)
         self._allow_shared(launch, function)
         held, pointers = _placed(launch.arguments)
@@ -126,10 +126,19 @@ class KernelLoader:
         issue = partial(library_call, address, handle, parameters, None)
         return BoundIssue(launch, issue, self, (held, pointers, attributes, config))
 
-    def _bound_product(self, product: LibraryProduct, stream: int) -> BoundProduct:
-        if self._products is None:
+    def _bound_product(
+        self, product: LibraryProduct, stream: int, *, overlap: bool
+    ) -> BoundIssue | BoundProduct:
+        """The product by cuBLASLt, or by own kernels where it does not have it."""
+        try:
+            if self._products is not None:
+                return self._products.bind(product, stream)
+        except VramscopeError:
+            if product.instead is None:
+                raise
+        if product.instead is None:
             raise VramscopeError(f"the product {product.function}", "cuBLASLt is not installed")
-        return self._products.bind(product, stream)
+        return self.bind(product.instead(), stream, overlap=overlap)
 
     def _function(self, source: Source, name: str) -> ctypes.c_void_p:
         key = (source.text, name)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from vramscope.devices.cuda.launch import Launch, Source
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from vramscope.devices.cuda.launch import Extent
 
 LIBRARY = "cublasLt"
@@ -50,6 +52,7 @@ class LibraryProduct:
         bias: address of n elements that are added to every row; 0: none.
         workspace: address of the planned scratch, 0: none.
         room: its bytes.
+        instead: makes the launch of own kernels for where the library has no algorithm.
     """
 
     kind: str
@@ -64,6 +67,7 @@ class LibraryProduct:
     bias: int = 0
     workspace: int = 0
     room: int = 0
+    instead: Callable[[], Launch] | None = field(default=None, compare=False)
 
     @property
     def source(self) -> Source:

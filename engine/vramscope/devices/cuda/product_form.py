@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -108,9 +109,20 @@ def product_launch(
         alpha: its factor.
         room: planned scratch for cuBLASLt; None: it is not installed, or shall not be used.
     """
+    own = partial(_own_launch, kind, product, addresses, bias=bias, alpha=alpha)
     library = _library_product(kind, product, addresses, bias, room) if room else None
-    if library is not None:
-        return replace(library, alpha=alpha)
+    return own() if library is None else replace(library, alpha=alpha, instead=own)
+
+
+def _own_launch(
+    kind: str,
+    product: Product,
+    addresses: tuple[int, int, int],
+    *,
+    bias: Bias | None,
+    alpha: float,
+) -> Launch:
+    """On the matrix units where they have the form, else plainly."""
     if not _tensor_suits(kind, product, addresses):
         a, b, c = (pointer(item) for item in addresses)
         return gemm_launch(kind, product, (a, b, c), bias=bias, alpha=alpha)

@@ -19,7 +19,7 @@ from vramscope.decode.feeds import feed_values
 from vramscope.errors import InputError, ScenarioError
 from vramscope.graph.model import Feed
 from vramscope.plan.planner import Planner
-from vramscope.plan.prefill import STEPS, Pass, ladder, passes, widest_pass
+from vramscope.plan.prefill import STEPS, Pass, ladder, passes, room_for, widest_pass
 from vramscope.plan.suggest import suggestions
 from vramscope.plan.types import BucketPolicy, ComponentName, Phase, Scenario
 from vramscope.run.events import ignore_progress, never_cancelled
@@ -78,6 +78,16 @@ def test_a_ladder_has_three_widths_and_the_last_pass_takes_the_narrowest_that_ho
     assert passes(34, 0, 34, padded=True) == (Pass(0, 34, 34),)
     assert [widest_pass(prompt, 512) for prompt in (1, 32, 33, 128, 129, 600)] == [32, 32, 128, 128, 512, 512]
     assert widest_pass(600, 0) == 600
+
+
+def test_a_longer_prompt_needs_another_plan_only_for_a_wider_pass() -> None:
+    scenario = Scenario(prompt=30, prefill_chunk=128)
+    assert room_for(scenario, 4000).prompt == 4000
+    assert room_for(scenario, 32) is scenario
+    wide = Scenario(prompt=200, prefill_chunk=128)
+    assert room_for(wide, 4000) is wide
+    whole = Scenario(prompt=40)
+    assert (room_for(whole, 40) is whole, room_for(whole, 41).prompt) == (True, 41)
 
 
 def test_what_a_pass_feeds() -> None:

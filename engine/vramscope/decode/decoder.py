@@ -31,7 +31,7 @@ from vramscope.devices.sampling import GREEDY, Sampling
 from vramscope.errors import InputError, NeverCapturedError
 from vramscope.plan.kv import first_capacity
 from vramscope.plan.planner import Planner, available_bytes
-from vramscope.plan.prefill import widest_pass
+from vramscope.plan.prefill import room_for
 from vramscope.run.events import (
     CancelCheck,
     EventKind,
@@ -172,11 +172,10 @@ class Decoder:
 
     def _room_for_pass(self, tokens: int) -> None:
         """Plans anew where a pass over so many tokens is wider than the planned one."""
-        scenario = self.plan.scenario
-        planned, needed = (widest_pass(item, scenario.prefill_chunk) for item in (scenario.prompt, tokens))
-        if needed <= planned:
+        scenario = room_for(self.plan.scenario, tokens)
+        if scenario is self.plan.scenario:
             return
-        longer = replace(scenario, prompt=tokens, context=self.plan.context)
+        longer = replace(scenario, context=self.plan.context)
         if self._runner.adopt(self._planner.plan(longer).require()):
             self._stepper.forget()
 

@@ -8,6 +8,7 @@ arena is bounded and at most three shapes are prepared, beside the one of a deco
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from vramscope.errors import ScenarioError
@@ -41,6 +42,12 @@ def widest_pass(prompt: int, chunk: int) -> int:
     if chunk == 0:
         return prompt
     return min((width for width in ladder(chunk) if width >= prompt), default=chunk)
+
+
+def room_for(scenario: Scenario, tokens: int) -> Scenario:
+    """The scenario that plans a prompt of so many tokens: this one while its widest pass is wide enough."""
+    planned, needed = (widest_pass(item, scenario.prefill_chunk) for item in (scenario.prompt, tokens))
+    return scenario if needed <= planned else replace(scenario, prompt=tokens)
 
 
 def passes(length: int, chunk: int, capacity: int, *, padded: bool) -> tuple[Pass, ...]:

@@ -192,6 +192,7 @@ class Engine:
 
     def prefill(self, params: PrefillParams, listener: Listener) -> RunInfo:
         """Starts a generation; loads the weights unless the same plan is loaded already."""
+        from vramscope.plan.prefill import room_for
         from vramscope.server.convert import scenario_of
         from vramscope.server.generation import prompt_tokens
 
@@ -203,10 +204,7 @@ class Engine:
         self.model.require_weights()
         tokens = prompt_tokens(params, self.model, self._load_tokenizer())
         listener.cancel()
-        scenario = scenario_of(params.scenario)
-        if len(tokens) > scenario.prompt:
-            scenario = replace(scenario, prompt=len(tokens))
-        plan = self.plan_for(scenario, params.device)
+        plan = self.plan_for(room_for(scenario_of(params.scenario), len(tokens)), params.device)
         listener.cancel()
         generation = self._generation_for(plan, params, listener)
         return generation.prefill(tokens, listener)

@@ -10,6 +10,7 @@ import pytest
 
 from vramscope.api import make_plan, open_path
 from vramscope.decode.decoder import Decoder
+from vramscope.devices.cuda.library_form import LibraryProduct
 from vramscope.errors import RecordingError
 from vramscope.plan.types import ComponentName, Scenario
 
@@ -157,3 +158,27 @@ def test_the_driver_counts_and_draws_the_graph(shared_models: Path, cuda: CudaDe
     assert facts.nodes == len(cuda.recorded)
     assert facts.dot.startswith("digraph")
     assert facts.dot.count("choose_f16") == 1
+
+
+@pytest.mark.parametrize("name", ["tiny-llama-fp16-cuda", "tiny-llama-bf16-cuda", "tiny-llama-int4-cuda"])
+def test_a_large_batch_is_captured_with_its_library_products(
+    shared_models: Path, cuda: CudaDevice, name: str
+) -> None:
+    batch = 12
+    model = open_path(shared_models / "tiny" / name)
+    found = []
+    for device in (None, cuda):
+        plan = make_plan(model, Scenario(batch=batch, prompt=40, context=64))
+        decoder = Decoder(model, plan, device=device)
+        decoder.load()
+        prompts = [[(3 + 7 * row + 5 * n) % 250 for n in range(40 - row)] for row in range(batch)]
+        decoder.prefill(prompts)
+        found.append(decoder.logits())
+    step = decoder.capture()[0]
+    assert step.is_single_graph, str(step)
+    products = [issue for issue in cuda.recorded if isinstance(issue.launch, LibraryProduct)]
+    assert bool(products) == cuda.library
+    report = decoder.verify(16)
+    assert report.equal, report.first_difference
+    true, logits = (np.asarray(item, np.float64) for item in found)
+    assert float(np.abs(logits - true).max()) < TOLERANCE[name] * float(np.abs(true).max())

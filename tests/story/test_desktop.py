@@ -120,7 +120,17 @@ def desktop(tmp_path: Path) -> Iterator[Desktop]:
         stack.enter_context(running(["openbox"], environment, stderr=subprocess.DEVNULL))
         window = stack.enter_context(
             running(
-                [sys.executable, "-m", "watched_window", "--theme", "light", "--sample", "tiny-llama"],
+                [
+                    sys.executable,
+                    "-m",
+                    "watched_window",
+                    "--theme",
+                    "light",
+                    "--language",
+                    "en",
+                    "--sample",
+                    "tiny-llama",
+                ],
                 environment,
                 stdout=subprocess.PIPE,
             )

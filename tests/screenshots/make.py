@@ -57,7 +57,8 @@ KEPT = (
     "1x-dark-segmented-capture", "1x-light-invalidated-signature", "1x-dark-invalidated-events",
     "1x-light-verified-capture", "1x-light-refused-problems", "1x-dark-refused-axes", "1x-light-dead-log",
     "1x-light-compared-compare",
-    "1x-light-german-capture", "1x-dark-small-axes", "1x-light-profiled-inspector", "1x-dark-report-headroom",
+    "1x-light-palette", "1x-light-german-capture", "1x-dark-small-axes", "1x-light-profiled-inspector",
+    "1x-dark-report-headroom",
     "1x-light-8b-headroom", "1x-dark-8b-arena", "2x-light-captured-capture", "2x-dark-8b-headroom",
 )  # fmt: skip
 """Pictures that are kept in the repository: one of every panel and of every state."""
@@ -115,10 +116,10 @@ class Studio:
                 self.show(panel)
                 self.save(f"{self.scale}x-{theme.name}-{state}-{panel}")
 
-    def save(self, name: str) -> None:
-        """One picture."""
+    def save(self, name: str, *, focused: bool = False) -> None:
+        """One picture; without the cursor, unless what is shown would go with the focus."""
         window = self.journey.window
-        if window.focusWidget() is not None:
+        if window.focusWidget() is not None and not focused:
             window.focusWidget().clearFocus()
         image = window.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
         few_colours(image).save(str(self.folder / f"{name}.png"), None, 0)
@@ -196,8 +197,12 @@ def german(studio: Studio) -> None:
 
 
 def small_window(studio: Studio) -> None:
-    """A run on a small screen."""
+    """A run on a small screen, and the command palette over it."""
     captured(studio)
+    studio.journey.window.show_palette()
+    studio.journey.settle()
+    studio.save(f"{studio.scale}x-light-palette", focused=True)
+    studio.journey.window.palette_box.end()
     studio.journey.window.resize(*SMALL)
     studio.shoot("small", "axes", "capture", "headroom")
     studio.journey.window.resize(*SIZES[studio.scale])

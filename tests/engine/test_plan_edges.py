@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from onnx import numpy_helper, parser
+from onnx import TensorProto, numpy_helper, parser
 from small_models import opened, opened_proto, session_of
 
 from vramscope.api import Planner, make_plan, open_path
@@ -18,11 +18,13 @@ from vramscope.graph.expr import Apply, Interval, Operator, Symbol
 from vramscope.graph.model import Minted, Value, ValueKind
 from vramscope.plan.activations import ActivationOptions, activation_owners, bounded_sizes, exact_sizes
 from vramscope.plan.arena import Owner, plan_arena
+from vramscope.plan.components import plan_components, total_of
 from vramscope.plan.extents import branch_notes
 from vramscope.plan.four_bits import four_bit_savings
 from vramscope.plan.headroom import even_contexts, grid, plan_headroom
 from vramscope.plan.options import binding_option
 from vramscope.plan.phase import live_bytes
+from vramscope.plan.shapes import Refused
 from vramscope.plan.sizes import symbol_ranges
 from vramscope.plan.symbols import PhaseBindings, bind_symbols
 from vramscope.plan.types import (
@@ -243,6 +245,64 @@ def test_a_weight_of_a_page_stays_and_a_larger_one_is_streamed() -> None:
         return planner._weights._fixed
 
     assert (least(256), least(257)) == (4096, 0)
+
+
+def test_weights_at_one_place_of_a_file_count_once_and_the_saving_is_told(tmp_path: Path) -> None:
+    text = "g (float[2,16] x) => (float[2,16] y) { h = MatMul(x, a) y = MatMul(h, b) }"
+    proto = parser.parse_model(f'<ir_version: 9, opset_import: ["" : 22]>\n{text}')
+    (tmp_path / "weights.bin").write_bytes(np.ones((16, 16), np.float32).tobytes())
+    for name in "ab":
+        tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=[16, 16])
+        tensor.data_location = TensorProto.EXTERNAL
+        place = {"location": "weights.bin", "offset": "0", "length": "1024"}
+        for key, item in place.items():
+            tensor.external_data.add(key=key, value=item)
+        proto.graph.initializer.append(tensor)
+    (tmp_path / "model.onnx").write_bytes(proto.SerializeToString())
+    weights = make_plan(open_path(tmp_path / "model.onnx"), Scenario()).weights
+    assert [(row.bytes, row.users) for row in weights.rows] == [(1024, 2)]
+    assert (weights.bytes, weights.tied_savings, weights.duplicate_bytes) == (1024, 1024, 0)
+
+
+def test_a_weight_inside_a_body_has_one_user_and_saves_nothing() -> None:
+    text = """g (float[4] x, bool flag) => (float[4] y) {
+      y = If (flag) <
+        then_branch = t () => (float[4] p) <float[4] w = {1, 2, 3, 4}> { p = Add(x, w) },
+        else_branch = e () => (float[4] q) { q = Relu(x) }
+      >
+    }"""
+    weights = make_plan(opened(text), Scenario()).weights
+    assert [(row.bytes, row.users) for row in weights.rows] == [(16, 1)]
+    assert (weights.bytes, weights.tied_savings) == (16, 0)
+
+
+def test_one_refused_phase_makes_the_total_unknown(shared_models: Path) -> None:
+    model = open_path(shared_models / "tiny" / "tiny-llama-fp32-cpu")
+    plan = make_plan(model, Scenario(batch=2, prompt=200, context=256))
+    assert plan.component(ComponentName.ACTIVATIONS).detail == "arena of the prefill phase"
+    state = next(row for row in plan.bindings if row.name == "decode state")
+    assert (state.direction, state.shape, state.figure) == ("state", (3, 2), Figure.exact(48))
+    assert {row.direction for row in plan.bindings if row.name == "input_ids"} == {"input"}
+    assert {row.direction for row in plan.bindings if row.name == "logits"} == {"output"}
+    missing = Refused("v", 0, "k", "node", "ai.onnx::NonZero", 0, "nothing bounds k")
+    first, second = plan.phases
+    for phases in (
+        (replace(first, refusals=(missing,)), second),
+        (first, replace(second, refusals=(missing,))),
+    ):
+        parts = plan_components(plan.weights, plan.kv, phases, plan.bindings, plan.scenario)
+        unknown = {item.name for item in parts if item.figure.bytes is None}
+        assert unknown == {ComponentName.ACTIVATIONS, ComponentName.WORKSPACE, ComponentName.CONTEXT}
+        assert total_of(parts, phases).bytes is None
+
+
+def test_a_buffer_of_nothing_keeps_its_shape() -> None:
+    model = opened("g (float[N,4] x) => (float[N,4] y) { y = Relu(x) }")
+    rows = make_plan(model, Scenario(extents={"N": 0})).bindings
+    assert [(row.name, row.direction, row.shape) for row in rows] == [
+        ("x", "input", (0, 4)),
+        ("y", "output", (0, 4)),
+    ]
 
 
 # ------------------------------------------------------------------------------------ words

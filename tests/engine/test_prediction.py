@@ -146,5 +146,7 @@ def test_a_cache_that_begins_as_large_as_it_gets_is_exact(
     model = open_path(shared_models / "tiny" / "tiny-llama-fp32-cpu")
     plan = make_plan(model, Scenario(prompt=prompt, context=64, bucket=bucket))
     assert plan.kv.first == plan.kv.bytes
-    assert plan.component(ComponentName.KV_CACHE).figure.certainty is Certainty.EXACT
-    assert plan.total.certainty is Certainty.EXACT
+    cache = plan.component(ComponentName.KV_CACHE)
+    assert cache.figure.certainty is plan.total.certainty is Certainty.EXACT
+    assert "grows to" not in cache.detail
+    assert ("only while the bucket grows" in cache.detail) == (plan.kv.transient > 0)

@@ -1,0 +1,63 @@
+"""What a program's index says of memory: which outputs overwrite an input, which are views, who is asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from small_models import opened
+
+from vramscope.api import make_plan
+from vramscope.plan.index import build_index
+from vramscope.plan.types import REFERENCE_RUNTIME, Scenario
+
+if TYPE_CHECKING:
+    from vramscope.graph.model import Model
+
+BOTH = ["a", "b"]
+
+
+def overwritten(model: Model) -> dict[str, list[str]]:
+    """Each owner by name, with the owners that it may overwrite."""
+    names = [value.name for value in model.program.values]
+    return {names[item.value]: [names[one] for one in item.reuses] for item in build_index(model).owners}
+
+
+@pytest.mark.parametrize(
+    ("body", "reuses"),
+    [
+        ("a = Relu(x) b = Relu(a) y = Relu(b)", {"a": [], "b": ["a"]}),
+        ("a = Relu(x) b = Add(a, a) y = Relu(b)", {"a": [], "b": []}),
+        ("a = Relu(x) b = Relu(a) c = Add(a, b) y = Relu(c)", {"a": [], "b": [], "c": ["a", "b"]}),
+        ("a = Relu(x) b = Relu(w) c = Add(a, b) y = Relu(c)", {"a": [], "b": [], "c": ["b"]}),
+        ("a = Relu(w) b = Relu(x) c = Add(a, b) y = Relu(c)", {"a": [], "b": [], "c": ["a"]}),
+        ("a = Relu(x) f = Flatten(a) b = Relu(f) y = Relu(b)", {"a": [], "b": ["a"]}),
+        ("a = Relu(x) f = Flatten(a) b = Relu(f) c = Add(a, b) y = Relu(c)", {"a": [], "b": [], "c": BOTH}),
+        ("a = Relu(x) b = Cast <to = 6> (a) y = Cast <to = 1> (b)", {"a": [], "b": ["a"]}),
+        ("a = Relu(x) b = Cast <to = 11> (a) c = Cast <to = 1> (b) y = Relu(c)", {"a": [], "b": [], "c": []}),
+        ("a = Relu(x) b = Transpose <perm = [1, 0]> (a) y = Relu(b)", {"a": [], "b": []}),
+    ],
+)
+def test_an_output_overwrites_an_input_of_its_size_that_dies_there(
+    body: str, reuses: dict[str, list[str]]
+) -> None:
+    rows = "2,4" if "perm" in body or "w" in body else "1,4"
+    out = "4,2" if "perm" in body else "2,4" if "w" in body else "1,4"
+    left = "1,4" if "w" in body else rows
+    model = opened(f"g (float[{left}] x, float[2,4] w) => (float[{out}] y) {{ {body} }}")
+    assert overwritten(model) == reuses
+
+
+def test_the_transpose_of_an_input_is_no_view_even_as_the_first_step() -> None:
+    model = opened("g (float[2,4] x) => (float[4,2] y) { a = Transpose <perm = [1, 0]> (x) y = Relu(a) }")
+    index = build_index(model)
+    (owner,) = index.owners
+    assert model.program.values[owner.value].name == "a"
+    assert make_plan(model, Scenario()).phases[0].arena.naive == 32
+
+
+def test_the_reference_runtime_is_asked_of_operators_that_need_nothing_here() -> None:
+    model = opened("g (float[4,64] x, float[64,32] w) => (float[4,32] y) { y = MatMul(x, w) }")
+    own, other = (make_plan(model, Scenario(runtime=name)) for name in ("vramscope", REFERENCE_RUNTIME))
+    assert own.phases[0].workspace.total == 0
+    assert other.phases[0].workspace.total == 2**25

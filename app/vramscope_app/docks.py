@@ -6,7 +6,8 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QMargins, Qt
+from PySide6.QtCore import QEvent, QMargins, QObject, Qt, QTimer
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QDockWidget, QFrame, QScrollArea, QTabBar, QVBoxLayout, QWidget
 
 from vramscope_app.translation import tr
@@ -22,6 +23,8 @@ MARGINS = {RIGHT: QMargins(2, 0, 6, 4), BOTTOM: QMargins(8, 0, 3, 2)}
 RIGHT_WIDTH = 446
 BOTTOM_HEIGHT = 265
 SCROLLED_HEIGHT = 120
+LOW, FLAT = 700, 130
+"""A window below this height begins with bottom docks of that one, or of their least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +105,25 @@ def arrange(window: QMainWindow, docks: Mapping[str, QDockWidget]) -> None:
     window.resizeDocks([docks["run"]], [RIGHT_WIDTH], Qt.Orientation.Horizontal)
     window.resizeDocks([docks["run"], docks["live"]], [410, 300], Qt.Orientation.Vertical)
     window.resizeDocks([bottom[0]], [BOTTOM_HEIGHT], Qt.Orientation.Vertical)
+
+
+class Flattener(QObject):
+    """Makes the docks at the bottom low once the window becomes low: the tree of nodes needs the room."""
+
+    def __init__(self, window: QMainWindow, docks: Mapping[str, QDockWidget]) -> None:
+        super().__init__(window)
+        self._window, self._docks = window, docks
+        window.installEventFilter(self)
+
+    def eventFilter(self, _watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        """Not while it stays low: the user may have moved the border."""
+        if isinstance(event, QResizeEvent):
+            was_low = 0 <= event.oldSize().height() < LOW
+            if event.size().height() < LOW and not was_low:
+                QTimer.singleShot(0, self._flatten)
+        return False
+
+    def _flatten(self) -> None:
+        bottom = (self._docks[place.id] for place in DOCKS if place.area is BOTTOM)
+        first = [dock for dock in bottom if not dock.isFloating()][:1]
+        self._window.resizeDocks(first, [FLAT] * len(first), Qt.Orientation.Vertical)

@@ -127,6 +127,7 @@ class MainWindow(CommandWindow):
         self.sample_button = build_toolbar(self, self.actions_by_id, self.sample_menu, self.scenario)
         self._build_status()
         dock_places.arrange(self, self.docks)
+        dock_places.Flattener(self, self.docks)
         self.nodes.view.setFocus(Qt.FocusReason.OtherFocusReason)
         fill_recent(self.recent_menu, self._settings.recent)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtCore import QCoreApplication, QSize
+from PySide6.QtCore import QCoreApplication, QSize, Qt
 from PySide6.QtWidgets import QScrollArea, QWidget
 
 if TYPE_CHECKING:
@@ -56,6 +56,21 @@ def test_what_a_small_window_cannot_show_can_be_scrolled_to(running: Script) -> 
         assert area.viewport().height() < part.height()
         assert area.verticalScrollBar().maximum() >= part.height() - area.viewport().height()
     assert window.nodes.view.viewport().height() >= window.nodes.view.sizeHintForRow(0)
+
+
+def test_the_tree_has_the_room_that_low_docks_leave(running: Script) -> None:
+    window = running.window
+    before = window.docks["axes"].height()
+    window.resize(SMALL)
+    settle()
+    low = window.docks["axes"].height()
+    assert low < before
+    window.resizeDocks([window.docks["axes"]], [low + 20], Qt.Orientation.Vertical)
+    settle()
+    moved = window.docks["axes"].height()
+    window.resize(SMALL.width() + 10, SMALL.height() + 10)
+    settle()
+    assert window.docks["axes"].height() >= moved, "a border that was moved stays"
 
 
 def test_the_run_panel_of_a_larger_window_needs_no_scrolling(running: Script) -> None:

@@ -22,6 +22,7 @@ from vramscope.plan.components import plan_components, total_of
 from vramscope.plan.extents import branch_notes
 from vramscope.plan.four_bits import four_bit_savings
 from vramscope.plan.headroom import even_contexts, grid, plan_headroom
+from vramscope.plan.kv import first_capacity
 from vramscope.plan.options import binding_option
 from vramscope.plan.phase import live_bytes
 from vramscope.plan.shapes import Refused
@@ -82,6 +83,13 @@ def test_a_bucket_is_the_next_power_of_two_under_the_limit(length: int, capacity
     assert BucketPolicy().capacity(length, 12) == 12
     assert BucketPolicy().capacity(length, 300) == 256
     assert BucketPolicy().capacity(257, 600) == 512
+
+
+def test_a_growing_cache_begins_with_room_for_the_prompt_and_one_token() -> None:
+    bucket = BucketPolicy(minimum=16, growing=True)
+    found = [first_capacity(Scenario(prompt=prompt, bucket=bucket), 64) for prompt in (15, 16, 31, 32, 64)]
+    assert found == [16, 32, 32, 64, 64]
+    assert first_capacity(Scenario(prompt=15), 64) == 64
 
 
 def test_the_contexts_of_a_grid(shared_models: Path) -> None:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 from small_models import opened
 
-from vramscope.api import make_plan
-from vramscope.plan.index import build_index
+from vramscope.api import make_plan, open_path
+from vramscope.plan.index import _strided_inputs, build_index
 from vramscope.plan.types import REFERENCE_RUNTIME, Scenario
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from vramscope.graph.model import Model
 
 BOTH = ["a", "b"]
@@ -56,8 +58,27 @@ def test_the_transpose_of_an_input_is_no_view_even_as_the_first_step() -> None:
     assert make_plan(model, Scenario()).phases[0].arena.naive == 32
 
 
+def test_only_caches_whose_length_moves_are_shown_as_a_prefix(shared_models: Path) -> None:
+    for name, moving in (("torchexp-tiny-llama", True), ("tiny-llama-fp32-cpu", False)):
+        model = open_path(shared_models / "tiny" / name)
+        assert model.contract is not None
+        names = {model.program.values[item].name for item in _strided_inputs(model)}
+        assert names == ({pair.input for pair in model.contract.kv} if moving else set())
+
+
+def test_a_sequence_owns_no_memory_and_a_single_operand_is_overwritten() -> None:
+    sequence = """g (float[4] x) => (float[4] y) <int64 i = {0}>
+    { s = SequenceConstruct(x) a = SequenceAt(s, i) y = Relu(a) }"""
+    assert overwritten(opened(sequence)) == {"a": []}
+    alone = opened("g (float[1,4] x) => (float[1,4] y) { a = Relu(x) b = Max(a) y = Relu(b) }")
+    assert overwritten(alone) == {"a": [], "b": ["a"]}
+
+
 def test_the_reference_runtime_is_asked_of_operators_that_need_nothing_here() -> None:
     model = opened("g (float[4,64] x, float[64,32] w) => (float[4,32] y) { y = MatMul(x, w) }")
     own, other = (make_plan(model, Scenario(runtime=name)) for name in ("vramscope", REFERENCE_RUNTIME))
     assert own.phases[0].workspace.total == 0
     assert other.phases[0].workspace.total == 2**25
+    sums = "g (float[2,4096] x) => (float[2] y) <int64[1] a = {1}> { y = ReduceSum <keepdims = 0> (x, a) }"
+    plan = make_plan(opened(sums), Scenario(runtime=REFERENCE_RUNTIME))
+    assert plan.phases[0].workspace.total == 2**25, "the plan's bytes are cuDNN's to say: a ceiling"

@@ -1977,7 +1977,7 @@ bytes&gt;1M  weights&gt;=2GiB  output=unknown  us&gt;100  launch:3   ein − dav
         </message>
         <message>
             <source>Write HOST, USER@HOST, or HOST:/path/to/vramscope; ports and keys belong into ~/.ssh/config</source>
-            <translation>HOST, USER@HOST oder HOST:/pfad/zu/vramscope schreiben; Ports und Schlüssel gehören in </translation>
+            <translation type="unfinished">HOST, USER@HOST oder HOST:/pfad/zu/vramscope schreiben; Ports und Schlüssel gehören in </translation>
         </message>
         <message>
             <source>Write the plan as HTML, CSV, Markdown or JSON, or for Netron and Model Explorer</source>
@@ -3010,16 +3010,16 @@ Ausgaben: {size}</translation>
             <translation>≤ vor einer Schranke</translation>
         </message>
         <message>
-            <source>⏱ Profiled {steps}: {time:,.0f} µs each</source>
-            <translation>⏱ {steps} gemessen: je {time:,.0f} µs</translation>
-        </message>
-        <message>
             <source>■ Stopped: {finished} – {means}</source>
             <translation>■ Angehalten: {finished} – {means}</translation>
         </message>
         <message>
             <source>✓ Captured {nodes}: {segments}{tail}, {own}</source>
             <translation>✓ {nodes} erfasst: {segments}{tail}, {own}</translation>
+        </message>
+        <message>
+            <source>✓ Profiled {steps}: {time:,.0f} µs each</source>
+            <translation>✓ {steps} gemessen: je {time:,.0f} µs</translation>
         </message>
         <message>
             <source>✓ Replay equals eager over {steps}; {difference}</source>

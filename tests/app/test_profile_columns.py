@@ -93,7 +93,7 @@ def test_a_profile_shows_its_column_once(
     assert "nanoseconds" not in window.nodes.columns.shown
     script.answer("profile", messages.OpenParams(), profile(messages))
     assert window.nodes.columns.shown[:3] == ["name", "operator", "nanoseconds"]
-    assert window.run_panel._summary.text() == "⏱ Profiled 4 steps: 400 µs each"
+    assert window.run_panel._summary.text() == "✓ Profiled 4 steps: 400 µs each"
     tables: list[object] = []
     monkeypatch.setattr(window.nodes, "set_tables", tables.append)
     script.answer("slots", messages.OpenParams(), SlotsInfo())

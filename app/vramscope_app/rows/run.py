@@ -70,7 +70,7 @@ def run_summary(state: AppState) -> str:
 def profile_text(profile: ProfileInfo) -> str:
     """Profiled steps in a sentence."""
     steps = tr("{n:,} step(s)", n=profile.steps)
-    return tr("⏱ Profiled {steps}: {time:,.0f} µs each", steps=steps, time=profile.step_microseconds)
+    return tr("✓ Profiled {steps}: {time:,.0f} µs each", steps=steps, time=profile.step_microseconds)
 
 
 def stop_text(run: RunInfo) -> str:

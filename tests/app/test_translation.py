@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent, QLocale, Qt
-from PySide6.QtGui import QAction
+from PySide6.QtGui import QAction, QFont, QFontDatabase, QFontMetrics
 from PySide6.QtWidgets import (
     QAbstractButton,
     QApplication,
@@ -145,6 +145,15 @@ def test_translations_keep_values_lines_and_mnemonics(translate: ModuleType) -> 
             assert form.count("\n") == source.count("\n"), source
             assert mnemonics(form) == mnemonics(source), source
             assert (form[:1] == " ") == (source[:1] == " "), source
+
+
+def test_every_sign_is_in_the_plainest_font(qapp: object, translate: ModuleType) -> None:
+    if "DejaVu Sans" not in QFontDatabase.families():
+        pytest.skip("the font DejaVu Sans, which every Linux desktop has, is not here")
+    metrics = QFontMetrics(QFont("DejaVu Sans"))
+    known = translate.read(translate.CATALOGUES / "vramscope_de.ts")
+    texts = "".join(text for (source, _), forms in known.items() for text in (source, *forms))
+    assert not {sign for sign in texts if sign != "\n" and not metrics.inFontUcs4(ord(sign))}
 
 
 def fields(text: str) -> set[tuple[str, str, str]]:

@@ -133,6 +133,25 @@ def test_a_plan_that_fits_to_the_byte_fits() -> None:
     assert "short by 1 B" in verdict.sentence
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "available", "found"),
+    [
+        (1, 10, 10, 10),
+        (1, 10, 9, 9),
+        (1, 10, 11, 10),
+        (1, 10, 1, 1),
+        (1, 10, 0, None),
+        (3, 3, 3, 3),
+        (4, 3, 9, None),
+    ],
+)
+def test_the_edge_of_what_fits(low: int, high: int, available: int, found: int | None) -> None:
+    assert largest_fit(lambda count: count, low, high, available) == found
+    assert largest_fit(lambda count: count if count < 10 else None, low, high, available) == (
+        9 if found == 10 else found
+    )
+
+
 def test_the_largest_fit_takes_few_questions() -> None:
     asked: list[int] = []
 

@@ -9,6 +9,7 @@ from planned_models import opened
 
 from vramscope.api import Scenario, make_plan
 from vramscope.plan.shapes import Refused
+from vramscope.plan.verdict import _refusal_sentence
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,3 +46,36 @@ def test_what_a_refusal_says() -> None:
         "guessing would under-reserve (at node maker). Correct the shape that maker is given"
     )
     assert "axis 0 of v (symbol N, input 1): " in str(refused(axis=0, symbol="N", input_index=1).error())
+
+
+def test_what_a_verdict_says(tmp_path: Path) -> None:
+    text = """g (float[8,4] x) => (float[1,4] y) {
+      a = Relu(x) b = Concat <axis = 0> (a, a) c = Relu(b) y = ReduceMax <axes = [0]> (c) }"""
+    model = opened(tmp_path, text, '<ir_version: 8, opset_import: ["" : 17]>')
+    card = "RTX 4090"
+    for scenario, sentence in (
+        (Scenario(), "needs 656 B at batch 1; choose a card to judge it"),
+        (Scenario(card=card), f"fits with 24.0 GiB to spare on {card} at batch 1"),
+        (Scenario(card=card, budget=700), "fits with 44 B to spare in 700 B at batch 1"),
+        (Scenario(budget=600), "short by 56 B in 600 B at batch 1; node Concat_0 is to blame"),
+    ):
+        verdict = make_plan(model, scenario).verdict
+        assert verdict.sentence == sentence
+        assert verdict.blame == "node Concat_0", "two of its inputs' size are alive beside it"
+
+
+def test_what_the_verdict_of_a_refusal_says(tmp_path: Path) -> None:
+    text = "g (float[K,4] x) => (float[K,4] y) { a = Relu(x) y = Relu(a) }"
+    plan = make_plan(opened(tmp_path, text), Scenario())
+    start = "cannot be planned: axis 0 (K) of x, input 0 of"
+    assert plan.verdict.sentence.startswith(f"{start} {plan.refusals[0].node}, has no ceiling: ")
+    (phase,) = plan.phases
+    for found, words in (
+        (refused(node="", reason="r"), "axis 1 of v, an input of the graph, cannot be: r. Correct"),
+        (refused(axis=-1, reason="r"), "the rank of v, an output of maker, cannot be: r. Correct"),
+        (
+            refused(axis=0, symbol="N", reason="r"),
+            "axis 0 (N) of v, an output of maker, has no ceiling: r. Give",
+        ),
+    ):
+        assert words in _refusal_sentence((replace(phase, refusals=(found,)),))

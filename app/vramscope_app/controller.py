@@ -331,7 +331,10 @@ class Controller(QObject):
         if not self._replanner.newest(reply.call.id):
             return {}
         self._tables = {}
-        return {"plan": reply.result, "failures": _without(self.state.failures, "plan")}
+        before = self.state.plan
+        same = before is not None and before.scenario == reply.result.scenario
+        measured = {} if same else {"profile": None}
+        return {"plan": reply.result, "failures": _without(self.state.failures, "plan"), **measured}
 
     def _on_table(self, chunk: TableChunk) -> None:
         kind, _, phase = chunk.table.partition(":")

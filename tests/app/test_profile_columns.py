@@ -102,6 +102,18 @@ def test_a_profile_shows_its_column_once(
     assert len(tables) == 1
 
 
+def test_times_of_one_scenario_are_not_shown_beside_the_plan_of_another(
+    script: Script, messages: ModuleType
+) -> None:
+    script.open()
+    script.plan()
+    script.answer("profile", messages.OpenParams(), profile(messages))
+    script.plan(ticket=2)
+    assert script.controller.state.profile is not None, "the same scenario"
+    script.plan(ticket=3, context=64)
+    assert script.controller.state.profile is None
+
+
 def test_the_table_of_times_is_exported(script: Script, messages: ModuleType) -> None:
     script.open()
     script.plan()

@@ -217,6 +217,7 @@ def test_ceilings_of_activations() -> None:
         ("y = Gemm <transB = 0> (x, w)", (64, 96), 64 * 96 * 4 - 96 * 2 * (16 + 4)),
         ("y = MatMul(x, w)", (2, 64, 8), 0),
         ("y = MatMul(x, w)", (1, 3), 0),
+        ("q = MatMul(x, w) r = Transpose(q) y = MatMul(w, r)", (64, 64), 0),
         ("s = ReduceSum <keepdims = 0> (x) z = Mul(w, s) q = MatMul(x, w) y = MatMul(q, z)", (64, 64), 0),
     ],
 )

@@ -177,10 +177,16 @@ def test_a_file_that_is_dragged_in_is_opened(desktop: Desktop) -> None:
     left, top, width, height = dragged_file.PLACE
     command = [sys.executable, "-m", "dragged_file", str(model)]
     with running(command, desktop.environment, stdout=subprocess.PIPE) as source:
+        told: queue.Queue[str] = queue.Queue()
         assert source.stdout is not None
-        assert source.stdout.readline() == "shown\n"
+        reader = threading.Thread(target=collect, args=[source.stdout, told])
+        reader.start()
+        assert told.get(timeout=PATIENCE) == "shown\n"
         desktop.tool("mousemove", left + width // 2, top + height // 2, "mousedown", 1)
         for place in range(left, left // 2, -60):  # a drag is many small moves
             desktop.tool("mousemove", "--sync", place, top + 200)
+        assert told.get(timeout=PATIENCE) == "welcome\n"
         desktop.tool("mouseup", 1)
         desktop.until("the dropped file", lambda now: "declines" in now["title"] and now["planned"])
+        source.terminate()
+        reader.join()

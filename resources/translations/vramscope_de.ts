@@ -675,7 +675,7 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
         </message>
         <message>
             <source>Copy captured &amp;graph as dot</source>
-            <translation>Erfassten &amp;Graphen als dot kopieren</translation>
+            <translation>Aufgezeichneten &amp;Graphen als dot kopieren</translation>
         </message>
         <message>
             <source>Copy details</source>
@@ -687,7 +687,7 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
         </message>
         <message>
             <source>Copy the captured graphs as the device drew them, for Graphviz</source>
-            <translation>Die erfassten Graphen kopieren, wie das Gerät sie zeichnet, für Graphviz</translation>
+            <translation>Die aufgezeichneten Graphen kopieren, wie das Gerät sie zeichnet, für Graphviz</translation>
         </message>
         <message>
             <source>Copy the table of the panel in use for an issue or a pull request</source>
@@ -1471,7 +1471,7 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
         </message>
         <message>
             <source>Save captured &amp;graph as dot…</source>
-            <translation>Erfassten &amp;Graphen als dot speichern…</translation>
+            <translation>Aufgezeichneten &amp;Graphen als dot speichern…</translation>
         </message>
         <message>
             <source>Save graph</source>
@@ -1495,7 +1495,7 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
         </message>
         <message>
             <source>Save the captured graphs as the device drew them, for Graphviz</source>
-            <translation>Die erfassten Graphen speichern, wie das Gerät sie zeichnet, für Graphviz</translation>
+            <translation>Die aufgezeichneten Graphen speichern, wie das Gerät sie zeichnet, für Graphviz</translation>
         </message>
         <message>
             <source>Save the panel in use, with its chart, as PNG or SVG</source>
@@ -1977,7 +1977,7 @@ bytes&gt;1M  weights&gt;=2GiB  output=unknown  us&gt;100  launch:3   ein − dav
         </message>
         <message>
             <source>Write HOST, USER@HOST, or HOST:/path/to/vramscope; ports and keys belong into ~/.ssh/config</source>
-            <translation type="unfinished">HOST, USER@HOST oder HOST:/pfad/zu/vramscope schreiben; Ports und Schlüssel gehören in </translation>
+            <translation>HOST, USER@HOST oder HOST:/pfad/zu/vramscope schreiben; Ports und Schlüssel gehören in </translation>
         </message>
         <message>
             <source>Write the plan as HTML, CSV, Markdown or JSON, or for Netron and Model Explorer</source>
@@ -3015,7 +3015,7 @@ Ausgaben: {size}</translation>
         </message>
         <message>
             <source>✓ Captured {nodes}: {segments}{tail}, {own}</source>
-            <translation>✓ {nodes} erfasst: {segments}{tail}, {own}</translation>
+            <translation>✓ {nodes} aufgezeichnet: {segments}{tail}, {own}</translation>
         </message>
         <message>
             <source>✓ Profiled {steps}: {time:,.0f} µs each</source>

@@ -16,7 +16,7 @@ from vramscope.api import make_plan, open_path
 from vramscope.decode.decoder import Decoder
 from vramscope.decode.types import DecodeState
 from vramscope.errors import InputError, UnsupportedOperatorError
-from vramscope.plan.types import ComponentName, Figure, Scenario
+from vramscope.plan.types import BucketPolicy, ComponentName, Figure, Scenario
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -132,6 +132,23 @@ def test_different_lengths_are_refused_where_the_graph_has_one_length(shared_mod
     decoder = decoder_for(opened(shared_models, name), batch=2)
     with pytest.raises(InputError, match="different lengths"):
         decoder.prefill([PROMPT, PROMPT[:3]])
+
+
+@pytest.mark.parametrize("minimum", [16, 24, 40])
+@pytest.mark.parametrize(
+    "name", ["mobius-tiny-llama-fp32-static", "tiny-gemma3-fp32-cpu", "tiny-llama-fp32-cpu"]
+)
+def test_a_growing_cache_takes_at_its_peak_what_its_plan_says(
+    shared_models: Path, name: str, minimum: int
+) -> None:
+    model = opened(shared_models, name)
+    scenario = Scenario(prompt=len(PROMPT), context=64, bucket=BucketPolicy(minimum=minimum, growing=True))
+    decoder = Decoder(model, make_plan(model, scenario))
+    decoder.load()
+    assert generate(decoder, PROMPT, 40) == generate(decoder_for(model), PROMPT, 40)
+    cache, kv = decoder.device.ledger.component(ComponentName.KV_CACHE.value), decoder.plan.kv
+    assert (cache.peak_bytes, cache.current_bytes) == (kv.bytes + kv.transient, kv.bytes)
+    decoder.close()
 
 
 # ------------------------------------------------------------------------------------ beside onnxruntime

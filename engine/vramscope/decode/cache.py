@@ -10,6 +10,8 @@ from vramscope.plan.symbols import kv_shape, pair_capacity
 from vramscope.plan.types import ComponentName
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from vramscope.devices.base import Buffer
     from vramscope.run.runner import Runner
 
@@ -20,16 +22,21 @@ def allocate_cache(model: Model, runner: Runner, batch: int, capacity: int) -> N
     Raises:
         OutOfBudgetError: the budget does not hold one of them; those made before stay in the session.
     """
-    for name, size in kv_buffer_bytes(model, batch, capacity).items():
+    _allocate(runner, kv_buffer_bytes(model, batch, capacity))
+
+
+def _allocate(runner: Runner, sizes: Mapping[str, int]) -> None:
+    for name, size in sizes.items():
         buffer = runner.memory.take(ComponentName.KV_CACHE, name, size)
         buffer.bytes[:] = 0
         runner.memory.kv[name] = buffer
 
 
 def grow_cache(model: Model, runner: Runner, batch: int, capacities: tuple[int, int], length: int) -> None:
-    """Allocates new buffers, copies the valid prefix, rebinds, releases the old ones.
+    """Allocates larger buffers, copies the valid prefix, rebinds, releases the old ones.
 
-    Both sets are alive for a moment: the plan's transient. It is claimed before anything is allocated.
+    A static or a sliding cache has its size at every capacity: its buffers stay. The others are alive twice
+    for a moment: the plan's transient. It is claimed before anything is allocated.
 
     Args:
         model: the decoder.
@@ -42,9 +49,10 @@ def grow_cache(model: Model, runner: Runner, batch: int, capacities: tuple[int, 
         OutOfBudgetError: the governor's limit, or the device, does not hold both; the cache is as it was.
     """
     old, new = (sum(kv_buffer_bytes(model, batch, capacity).values()) for capacity in capacities)
+    moved = sum(_larger(model, batch, capacities).values())
     with runner.device.ledger.phase("growing"):
         leases = runner.memory.leases
-        leases.pledge({ComponentName.KV_CACHE.value: old + new})
+        leases.pledge({ComponentName.KV_CACHE.value: old + moved})
         try:
             _move(model, runner, batch, capacities, length)
         except BaseException:
@@ -53,12 +61,19 @@ def grow_cache(model: Model, runner: Runner, batch: int, capacities: tuple[int, 
         leases.pledge({ComponentName.KV_CACHE.value: new})
 
 
+def _larger(model: Model, batch: int, capacities: tuple[int, int]) -> dict[str, int]:
+    """New bytes of each KV buffer whose size depends on the capacity."""
+    old, new = (kv_buffer_bytes(model, batch, capacity) for capacity in capacities)
+    return {name: size for name, size in new.items() if size != old[name]}
+
+
 def _move(model: Model, runner: Runner, batch: int, capacities: tuple[int, int], length: int) -> None:
     assert model.contract is not None
     old_capacity, new_capacity = capacities
-    previous = dict(runner.memory.kv)
+    sizes = _larger(model, batch, capacities)
+    previous = {name: runner.memory.kv[name] for name in sizes}
     try:
-        allocate_cache(model, runner, batch, new_capacity)
+        _allocate(runner, sizes)
     except BaseException:
         _undo(runner, previous)
         raise
@@ -73,12 +88,11 @@ def _move(model: Model, runner: Runner, batch: int, capacities: tuple[int, int],
         runner.memory.give(buffer)
 
 
-def _undo(runner: Runner, previous: dict[str, Buffer]) -> None:
-    for name, buffer in runner.memory.kv.items():
-        if previous.get(name) is not buffer:
-            runner.memory.give(buffer)
-    runner.memory.kv.clear()
-    runner.memory.kv.update(previous)
+def _undo(runner: Runner, previous: Mapping[str, Buffer]) -> None:
+    for name, buffer in previous.items():
+        if runner.memory.kv[name] is not buffer:
+            runner.memory.give(runner.memory.kv[name])
+            runner.memory.kv[name] = buffer
 
 
 def kv_buffer_bytes(model: Model, batch: int, capacity: int) -> dict[str, int]:

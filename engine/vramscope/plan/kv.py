@@ -110,12 +110,15 @@ def _row(pair: KvPair, value: Value, batch: int, capacity: int) -> KvRow:
 
 
 def _transient(contract: DecoderContract, values: dict[str, Value], scenario: Scenario, capacity: int) -> int:
-    """Bytes of the previous bucket, alive beside the new one while the cache grows (semantics 2.9)."""
-    previous = capacity // 2
-    if not scenario.bucket.growing or previous < scenario.bucket.minimum:
+    """Bytes of the previous bucket, alive beside the new one while the cache grows (semantics 2.9).
+
+    A cache that begins at its capacity never grows; a static or a sliding pair keeps its buffers.
+    """
+    if first_capacity(scenario, capacity) == capacity:
         return 0
+    previous = max(scenario.bucket.minimum, 1 << (capacity - 1).bit_length() - 1)
     return sum(
         _row(pair, values[pair.input], scenario.batch, previous).bytes
         for pair in contract.kv
-        if not pair.fixed_capacity
+        if pair_capacity(pair, previous) != pair_capacity(pair, capacity)
     )

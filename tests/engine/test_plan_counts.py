@@ -10,12 +10,13 @@ from planned_models import opened, planner_of
 
 from vramscope.api import Planner, Scenario, make_plan, open_path
 from vramscope.errors import ScenarioError
-from vramscope.graph.model import DecoderContract, KvForm, Limit
+from vramscope.graph.model import DecoderContract, KvForm, Limit, Minted
+from vramscope.plan.axes import _refusal, _short_source
 from vramscope.plan.components import plan_components
 from vramscope.plan.kv import plan_kv, resolve_context
 from vramscope.plan.prefill import check_chunk
 from vramscope.plan.types import BucketPolicy, Certainty, ComponentName, Figure, KvPlan, PhasePlan
-from vramscope.plan.weights import plan_weights
+from vramscope.plan.weights import folded_sizes, plan_weights
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,8 +74,8 @@ def test_a_growing_cache_holds_the_last_smaller_bucket_beside_it(
         (255, 300, 256),
         (256, 300, 0),
         (8, 257, 256),
-        (8, 256, 0),
-        (8, 1024, 512),
+        (8, 256, 128),
+        (8, 255, 128),
         (511, 1024, 512),
         (512, 1024, 0),
     ],
@@ -82,7 +83,7 @@ def test_a_growing_cache_holds_the_last_smaller_bucket_beside_it(
 def test_the_last_bucket_before_a_limit_is_held_beside_it(
     llama: Model, prompt: int, capacity: int, transient: int
 ) -> None:
-    scenario = Scenario(prompt=prompt, bucket=BucketPolicy(growing=True))
+    scenario = Scenario(prompt=prompt, bucket=BucketPolicy(16, growing=True))
     assert plan_kv(llama, scenario, capacity).transient == transient * PER_TOKEN
 
 
@@ -162,6 +163,13 @@ def test_a_folded_result_keeps_its_shape_and_is_no_duplicate(tmp_path: Path) -> 
     assert (row.name, row.shape, row.bytes, row.users, row.duplicate_of) == ("c", (2, 4), 32, 1, "")
     (folded,) = (value.id for value in planner.index.program.values if value.name == "c")
     assert plan_weights(planner.index, {folded: 7}).bytes == 7
+
+
+def test_a_folded_sequence_takes_no_device_memory(tmp_path: Path) -> None:
+    text = """g (float[4] x, int64 i) => (float[4] y) <float[4] a = {1, 2, 3, 4}, float[4] b = {1, 2, 3, 5}>
+    { s = SequenceConstruct(a, b) c = SequenceAt(s, i) y = Add(x, c) }"""
+    planner = planner_of(tmp_path, text)
+    assert list(folded_sizes(planner.model, planner.index).values()) == [0]
 
 
 # ------------------------------------------------------------------------------------ components
@@ -248,3 +256,20 @@ def test_what_a_node_decides_is_told_with_its_ceiling(tmp_path: Path) -> None:
     plan = planner_of(tmp_path, text).plan(Scenario())
     minted = [row for row in plan.axes if row.symbol != "M"]
     assert [(row.low, row.high, row.certainty) for row in minted] == [(0, 12, Certainty.BOUND)]
+    assert minted[0].refused == ""
+    name = minted[0].symbol
+    assert minted[0].derivation == (f"{name} in [0, 12]: NonZero at : at most 12 = 12",)
+
+
+def test_sources_that_differ_are_told_by_phase() -> None:
+    assert _short_source(["prefill: a", "decode: a"], "a") == "a"
+    assert _short_source(["prefill: a", "decode: b"], "b") == "prefill: a; decode: b"
+    assert _short_source(["prefill: a: 1", "decode: a: 2"], "b") == "prefill: a: 1; decode: a: 2"
+    assert _short_source([], "") == ""
+
+
+def test_what_a_node_decides_says_why() -> None:
+    origin = Minted("k", "cut", "Compress", None)
+    assert _refusal("k", origin) == "Compress at cut decides k while it runs: its extent depends on data"
+    why = replace(origin, reason="its input is data")
+    assert _refusal("k", why) == "Compress at cut decides k while it runs: its input is data"

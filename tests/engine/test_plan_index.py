@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from small_models import opened
 
 from vramscope.api import make_plan, open_path
-from vramscope.plan.index import _strided_inputs, build_index
+from vramscope.plan.index import _comparable, _strided_inputs, build_index
 from vramscope.plan.types import REFERENCE_RUNTIME, Scenario
 
 if TYPE_CHECKING:
@@ -82,3 +83,42 @@ def test_the_reference_runtime_is_asked_of_operators_that_need_nothing_here() ->
     sums = "g (float[2,4096] x) => (float[2] y) <int64[1] a = {1}> { y = ReduceSum <keepdims = 0> (x, a) }"
     plan = make_plan(opened(sums), Scenario(runtime=REFERENCE_RUNTIME))
     assert plan.phases[0].workspace.total == 2**25, "the plan's bytes are cuDNN's to say: a ceiling"
+
+
+def test_what_has_an_array_among_its_attributes_is_compared_with_nothing() -> None:
+    array = np.zeros(1, np.float32)
+    assert _comparable({"value": array, "axis": 1}) is None
+    assert _comparable({"axis": 1, "value": array}) is None
+    assert _comparable({"b": 1, "a": 2}) == (("", ""), ("a", 2), ("b", 1))
+    assert _comparable({}) == (("", ""),)
+
+
+def test_only_results_of_constant_steps_are_constants() -> None:
+    text = """g (float[2,4] x) => (float[2,4] y) <float[4] a = {1, 2, 3, 4}, float[1] b = {2}>
+    { c = Mul(a, b) d = Neg(c) e = Add(x, a) y = Add(e, d) }"""
+    model = opened(text)
+    index = build_index(model)
+    assert {model.program.values[value].name for value in index.constants} == {"d"}
+
+
+def test_a_question_about_scratch_names_the_bound_inputs_it_reads(shared_models: Path) -> None:
+    index = build_index(open_path(shared_models / "tiny" / "tiny-llama-fp32-cpu"))
+    program = index.program
+    assert index.scratch
+    outside = {*program.inputs, *program.outputs}
+    for question in index.scratch:
+        inputs = program.steps[question.step].inputs
+        assert question.bound == tuple(value for value in inputs if value in outside)
+    assert len({question.group for question in index.scratch}) < len(index.scratch), "layers ask alike"
+    assert any(question.bound for question in index.scratch)
+    assert any(len(question.bound) < len(program.steps[question.step].inputs) for question in index.scratch)
+
+
+@pytest.mark.parametrize(
+    ("body", "first"),
+    [("a = Relu(z) b = Relu(x) y = Add(a, b)", "Relu_b"), ("y = Add(x, z)", "Add_y")],
+)
+def test_a_symbol_names_the_first_node_that_reads_it(body: str, first: str) -> None:
+    model = opened(f"g (float[K,4] x, float[1,4] z) => (float[K,4] y) {{ {body} }}")
+    (mention,) = build_index(model).mentions.values()
+    assert (mention.uses, mention.first_node) == (3 if "b =" in body else 2, first)

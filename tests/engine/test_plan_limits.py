@@ -10,10 +10,13 @@ from made_plan import node_row, phase_plan
 from planned_models import chain, opened, planner_of
 
 from vramscope.api import Planner, Scenario, make_plan, open_path
+from vramscope.errors import ScenarioError
 from vramscope.ops.spec import Lifetime
 from vramscope.plan.cards import SUGGESTIONS, _say, find_card, load_cards
+from vramscope.plan.checks import check_scenario, idle_maxima
+from vramscope.plan.extents import planned_scenario
 from vramscope.plan.kv import NO_KV, Context, plan_kv
-from vramscope.plan.planner import _some, available_bytes
+from vramscope.plan.planner import KEPT_SPECIALISATIONS, _some, available_bytes
 from vramscope.plan.types import (
     CUDA_RUNTIME,
     OWN_RUNTIME,
@@ -285,3 +288,95 @@ def test_a_refusal_names_six_cards_and_counts_the_others() -> None:
     assert _say(cards[:6]) == f"Choose one of: {', '.join(names[:6])}"
     assert _say(cards[:7]) == f"Choose one of: {', '.join(names[:6])} and 1 more"
     assert _say(cards[:9]) == f"Choose one of: {', '.join(names[:6])} and 3 more"
+
+
+# ------------------------------------------------------------------------------------ numbers refused
+
+
+def test_a_weight_budget_of_nothing_is_refused_and_of_one_byte_is_not_enough(llama: Planner) -> None:
+    for budget in (0, -1):
+        with pytest.raises(ScenarioError, match="it holds no weight"):
+            check_scenario(Scenario(weight_budget=budget), ())
+    check_scenario(Scenario(weight_budget=1), ())
+    with pytest.raises(ScenarioError, match="must stay"):
+        llama.plan(Scenario(weight_budget=1))
+
+
+@pytest.mark.parametrize(
+    ("symbols", "words"),
+    [
+        ("", "It has none: every extent is fixed"),
+        ("abcdefgh", "It has a, b, c, d, e, f, g, h"),
+        ("ihgfedcba", "It has a, b, c, d, e, f, g, h and 1 more"),
+        ("abcdefghijk", "It has a, b, c, d, e, f, g, h and 3 more"),
+    ],
+)
+def test_an_unknown_symbol_is_told_eight_others_and_how_many_more(symbols: str, words: str) -> None:
+    for scenario in (Scenario(maxima={"zebra": 3}), Scenario(extents={"zebra": 3})):
+        with pytest.raises(ScenarioError) as caught:
+            check_scenario(scenario, tuple(symbols))
+        assert caught.value.remedy == words
+    with pytest.raises(ScenarioError) as caught:
+        check_scenario(Scenario(maxima={"zebr": 3}), ("zebra", *"abcdefghij"))
+    assert caught.value.remedy == "It has zebra"
+
+
+def test_a_maximum_is_idle_where_every_phase_binds_its_symbol(llama: Planner) -> None:
+    scenario = Scenario(prompt=8, context=64, maxima={"sequence_length": 9})
+    prefill, decode = llama._bindings(scenario, llama._context(scenario))
+    assert idle_maxima(llama.model, scenario, [prefill, decode]) == [
+        "The maximum 9 of sequence_length changes nothing: input input_ids, axis 1 binds it to "
+        "8 (prefill) and 1 (decode); --prompt-tokens sets it"
+    ]
+    free = replace(decode, symbols={"batch_size": 1})
+    assert idle_maxima(llama.model, scenario, [prefill, free]) == []
+    assert idle_maxima(llama.model, scenario, [free, prefill]) == []
+
+
+# ------------------------------------------------------------------------------------ totals alone
+
+
+def test_the_total_of_a_branch_counts_what_its_body_holds(tmp_path: Path) -> None:
+    text = """g (float[256] x, bool flag) => (float[256] y) {
+      y = If (flag) <
+        then_branch = t () => (float[256] p) { a = Relu(x) b = Neg(a) c = Add(a, b) p = Relu(c) },
+        else_branch = e () => (float[256] q) { q = Relu(x) }
+      >
+    }"""
+    planner = planner_of(tmp_path, text)
+    plan = planner.plan(Scenario())
+    assert plan.component(ComponentName.ACTIVATIONS).figure.known >= 2 * 1024
+    assert planner.total_bytes(Scenario()) == plan.total.bytes
+
+
+BY_SHAPE = """g (float[K] x) => (float[M] y) <int64 four = {4}> {
+  s = Shape(x) n = Squeeze(s) long = Greater(n, four)
+  y = If (long) <
+    then_branch = t () => (float[K] p) { a = Relu(x) b = Neg(a) p = Add(a, b) },
+    else_branch = e () => (float[K] q) { q = Relu(x) }
+  >
+}"""
+"""Which branch runs is decided by an extent."""
+
+
+def test_where_shapes_decide_branches_the_total_is_that_of_the_branch_taken(tmp_path: Path) -> None:
+    planner = planner_of(tmp_path, BY_SHAPE)
+    assert planner._branching
+    totals = {}
+    for extent in (4, 5, 100):
+        scenario = Scenario(extents={"K": extent})
+        plan = planner.plan(scenario)
+        totals[extent] = plan.total.bytes
+        assert planner.total_bytes(scenario) == plan.total.bytes
+        assert plan.specialised is not None
+        assert planned_scenario(planner.model, plan).extents == {}
+    asked = Scenario(maxima={"K": 9})
+    assert planned_scenario(planner.model, planner.plan(asked)) is asked, "either branch is bounded"
+
+
+def test_only_so_many_sets_of_extents_stay_planned(tmp_path: Path) -> None:
+    planner = planner_of(tmp_path, BY_SHAPE)
+    for extent in range(1, KEPT_SPECIALISATIONS + 4):
+        planner.plan(Scenario(extents={"K": extent}))
+    assert KEPT_SPECIALISATIONS == 8
+    assert [dict(key)["K"] for key in planner._specialised] == [4, 5, 6, 7, 8, 9, 10, 11]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
 from planned_models import opened
+from small_models import opened as small
 
 from vramscope.api import Scenario, make_plan
 from vramscope.plan.shapes import Refused
@@ -79,3 +81,61 @@ def test_what_the_verdict_of_a_refusal_says(tmp_path: Path) -> None:
         ),
     ):
         assert words in _refusal_sentence((replace(phase, refusals=(found,)),))
+
+
+NOTHING = "com.microsoft.Nothing"
+NO_RANK = "shape inference gives it no rank"
+
+
+@pytest.mark.parametrize(
+    ("graph", "told"),
+    [
+        (
+            "g (float[2,4] z, float[K,4] x) => (float[2,4] w, float[K,4] y) { w = Relu(z) y = Relu(x) }",
+            [("x", 0, "K", "y", 0, "nothing bounds K")],
+        ),
+        (
+            "g (float[4] x, float[K] k) => (float[4] y) { y = Relu(x) }",
+            [("k", 0, "K", "", -1, "nothing bounds K")],
+        ),
+        (
+            f"g (float[4] x) => (float[J] y) {{ z = Relu(x) y = {NOTHING}(z) }}",
+            [("y", 0, "y.axis0", "y", -1, "nothing bounds y.axis0")],
+        ),
+        (
+            f"g (float[4] x) => (float[4] y) {{ q = {NOTHING}(x) r = {NOTHING}(q) y = {NOTHING}(x, r) }}",
+            [("q", -1, "", "r", 0, NO_RANK)],
+        ),
+        (
+            f"g (float[K] x) => (float[4] y) {{ q = {NOTHING}(x) r = {NOTHING}(q) y = {NOTHING}(r) }}",
+            [("x", 0, "K", "q", 0, "nothing bounds K"), ("q", -1, "", "r", 0, NO_RANK)],
+        ),
+    ],
+)
+def test_what_is_refused_first_is_named_by_axis_reader_and_input(
+    graph: str, told: list[tuple[str, int, str, str, int, str]]
+) -> None:
+    model = small(graph)
+    makers = {step.node.name: model.program.values[step.outputs[0]].name for step in model.program.steps}
+    found = [
+        (item.value, item.axis, item.symbol, makers.get(item.node, ""), item.input_index, item.reason)
+        for item in make_plan(model, Scenario()).refusals
+    ]
+    assert found == told
+
+
+@pytest.mark.parametrize(
+    ("body", "missing"),
+    [
+        (f"h = {NOTHING}(x) k = {NOTHING}(h) p = {NOTHING}(k)", f"h: {NO_RANK}"),
+        (f"p = {NOTHING}(x)", "axis 0 of p: nothing bounds p.axis0"),
+    ],
+)
+def test_what_a_body_lacks_takes_nothing_and_is_named(body: str, missing: str) -> None:
+    kind = "float[J]" if "axis" in missing else "float[4]"
+    text = f"""g (float[4] x, bool flag) => (float[4] y) {{
+      y = If (flag) < then_branch = t () => ({kind} p) {{ {body} }},
+        else_branch = e () => (float[4] q) {{ q = Relu(x) }} >
+    }}"""
+    (region,) = make_plan(small(text), Scenario()).phases[0].bodies.values()
+    assert (region.bytes, region.missing) == (64, missing)

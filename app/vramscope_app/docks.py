@@ -45,6 +45,7 @@ DOCKS = (
     DockPlace("inspector", "Node", BOTTOM),
     DockPlace("graph", "Neighbours", BOTTOM),
     DockPlace("arena", "Memory map", BOTTOM),
+    DockPlace("icicle", "Scopes", BOTTOM),
     DockPlace("compare", "Compare", BOTTOM),
     DockPlace("problems", "Problems", BOTTOM),
     DockPlace("capture", "Capture", BOTTOM),

@@ -23,6 +23,7 @@ from vramscope_app.panels.events import EventPanel
 from vramscope_app.panels.flow import Scrolled
 from vramscope_app.panels.graph import GraphPanel
 from vramscope_app.panels.headroom import HeadroomPanel
+from vramscope_app.panels.icicle import IciclePanel
 from vramscope_app.panels.inspector import InspectorPanel
 from vramscope_app.panels.live import LivePanel
 from vramscope_app.panels.log import LogPanel
@@ -80,7 +81,7 @@ class MainWindow(CommandWindow):
         self.problems = TablePanel("problems", tr("Problems"), PROBLEM_HEADINGS, look, detail=True)
         self.counters = CounterPanel(look)
         self.capture_panel, self.log = CapturePanel(look), LogPanel()
-        self.headroom, self.arena = HeadroomPanel(look), ArenaPanel(look)
+        self.headroom, self.arena, self.icicle = HeadroomPanel(look), ArenaPanel(look), IciclePanel(look)
         self.inspector, self.graph = InspectorPanel(look), GraphPanel(look)
         self.compare = ComparePanel(self.actions_by_id, look)
         self.palette_box = Palette(self)
@@ -138,6 +139,7 @@ class MainWindow(CommandWindow):
             "axes": self.axes,
             "headroom": self.headroom,
             "arena": self.arena,
+            "icicle": self.icicle,
             "inspector": self.inspector,
             "compare": self.compare,
             "graph": self.graph,
@@ -193,6 +195,7 @@ class MainWindow(CommandWindow):
             self.capture_panel,
             self.overview,
             self.arena,
+            self.icicle,
             self.inspector,
             self.compare,
             self.graph,
@@ -238,6 +241,8 @@ class MainWindow(CommandWindow):
         update_actions(self.actions_by_id, new)
 
     def _show_charts(self, old: AppState, new: AppState) -> None:
+        if new.nodes is not old.nodes:
+            self.icicle.set_tables(new.nodes)
         if new.arenas is not old.arenas:
             self.arena.set_tables(new.arenas, new.nodes)
             self._inspect()
@@ -378,7 +383,7 @@ class MainWindow(CommandWindow):
             action.set_look(look)
         for part in (
             *(self.overview, self.nodes, self.run_panel, self.live, self.axes, self.headroom, self.arena),
-            *(self.inspector, self.compare, self.graph, self.problems, self.capture_panel),
+            *(self.inspector, self.compare, self.graph, self.problems, self.capture_panel, self.icicle),
             *(self.counters, self.events),
         ):
             part.set_look(look)

@@ -466,6 +466,10 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
             <translation>Bytes</translation>
         </message>
         <message>
+            <source>Bytes by scope</source>
+            <translation>Bytes nach Bereich</translation>
+        </message>
+        <message>
             <source>Bytes held</source>
             <translation>Gehaltene Bytes</translation>
         </message>
@@ -544,6 +548,10 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
         <message>
             <source>Clear</source>
             <translation>Leeren</translation>
+        </message>
+        <message>
+            <source>Click a scope to widen it, the top bar or Backspace to go back, a node to show it in the tree</source>
+            <translation>Klick auf einen Bereich verbreitert ihn, auf den obersten Balken (oder Rücktaste) geht zurück, auf einen Knoten zeigt ihn im Baum</translation>
         </message>
         <message>
             <source>Click to set the context; on another batch's line that batch too</source>
@@ -1522,6 +1530,10 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
             <translation>Szenario</translation>
         </message>
         <message>
+            <source>Scopes</source>
+            <translation>Bereiche</translation>
+        </message>
+        <message>
             <source>Scopes and nodes in the order in which they run</source>
             <translation>Bereiche und Knoten in der Reihenfolge ihres Laufs</translation>
         </message>
@@ -1652,10 +1664,6 @@ zu belegen; ein aufgezeichneter Graph geht verloren, wenn der Cache umzieht</tra
             <translation>Gleiche Gewichte einmal speichern</translation>
         </message>
         <message>
-            <source>Stored weights that the node reads</source>
-            <translation>Gespeicherte Gewichte, die der Knoten liest</translation>
-        </message>
-        <message>
             <source>Subject</source>
             <translation>Gegenstand</translation>
         </message>
@@ -1682,6 +1690,10 @@ zu belegen; ein aufgezeichneter Graph geht verloren, wenn der Cache umzieht</tra
         <message>
             <source>The blocks of the activation arena appear here once the model is planned</source>
             <translation>Die Blöcke der Aktivierungs-Arena erscheinen hier, sobald das Modell geplant ist</translation>
+        </message>
+        <message>
+            <source>The bytes of scopes appear here once the model is planned</source>
+            <translation>Die Bytes der Bereiche erscheinen hier, sobald das Modell geplant ist</translation>
         </message>
         <message>
             <source>The chart of a decoder's memory over its context appears here once it is planned</source>
@@ -1876,6 +1888,10 @@ zu belegen; ein aufgezeichneter Graph geht verloren, wenn der Cache umzieht</tra
             <translation>Gewichte</translation>
         </message>
         <message>
+            <source>Weights that the node reads, stored or made from stored ones before the first step</source>
+            <translation>Gewichte, die der Knoten liest: gespeicherte, oder vor dem ersten Schritt aus solchen gemachte</translation>
+        </message>
+        <message>
             <source>What</source>
             <translation>Was</translation>
         </message>
@@ -1918,6 +1934,10 @@ zu belegen; ein aufgezeichneter Graph geht verloren, wenn der Cache umzieht</tra
         <message>
             <source>What stands in the way; ✓ met, ✗ not met, ? not known yet</source>
             <translation>Was im Weg steht; ✓ erfüllt, ✗ nicht erfüllt, ? noch unbekannt</translation>
+        </message>
+        <message>
+            <source>What the bars measure</source>
+            <translation>Was die Balken messen</translation>
         </message>
         <message>
             <source>What the slot held before</source>
@@ -2002,6 +2022,10 @@ bytes&gt;1M  weights&gt;=2GiB  output=unknown  us&gt;100  launch:3   ein − dav
         <message>
             <source>all</source>
             <translation>alle</translation>
+        </message>
+        <message>
+            <source>all scopes</source>
+            <translation>alle Bereiche</translation>
         </message>
         <message>
             <source>all {capacity:,} tokens of the context are used; plan a longer one to go on</source>
@@ -2448,6 +2472,10 @@ bytes&gt;1M  weights&gt;=2GiB  output=unknown  us&gt;100  launch:3   ein − dav
             <translation>Ausgabeform hängt von Daten ab</translation>
         </message>
         <message>
+            <source>outputs, before the arena shares places</source>
+            <translation>Ausgaben, bevor die Arena Plätze teilt</translation>
+        </message>
+        <message>
             <source>peak</source>
             <translation>Spitze</translation>
         </message>
@@ -2730,6 +2758,10 @@ heruntergeladen {downloads:,} ({download_bytes})</translation>
             <translation>Gewichte</translation>
         </message>
         <message>
+            <source>weights, at every node that reads them</source>
+            <translation>Gewichte, bei jedem Knoten, der sie liest</translation>
+        </message>
+        <message>
             <source>while nothing was running</source>
             <translation>während nichts lief</translation>
         </message>
@@ -2776,6 +2808,10 @@ heruntergeladen {downloads:,} ({download_bytes})</translation>
         <message>
             <source>{key} is compared with an amount: {key}&gt;1M, {key}&lt;=4096 or {key}=unknown</source>
             <translation>{key} wird mit einer Menge verglichen: {key}&gt;1M, {key}&lt;=4096 oder {key}=unknown</translation>
+        </message>
+        <message>
+            <source>{measure}: {size}</source>
+            <translation>{measure}: {size}</translation>
         </message>
         <message>
             <source>{met} of {preconditions} met</source>
@@ -2850,6 +2886,13 @@ heruntergeladen {downloads:,} ({download_bytes})</translation>
             <translation>
                 <numerusform>{n:,} Knoten</numerusform>
                 <numerusform>{n:,} Knoten</numerusform>
+            </translation>
+        </message>
+        <message numerus="yes">
+            <source>{n:,} node(s) of unknown bytes not drawn</source>
+            <translation>
+                <numerusform>{n:,} Knoten mit unbekannten Bytes nicht gezeichnet</numerusform>
+                <numerusform>{n:,} Knoten mit unbekannten Bytes nicht gezeichnet</numerusform>
             </translation>
         </message>
         <message numerus="yes">

@@ -122,3 +122,17 @@ def test_a_symbol_names_the_first_node_that_reads_it(body: str, first: str) -> N
     model = opened(f"g (float[K,4] x, float[1,4] z) => (float[K,4] y) {{ {body} }}")
     (mention,) = build_index(model).mentions.values()
     assert (mention.uses, mention.first_node) == (3 if "b =" in body else 2, first)
+
+
+def test_every_byte_of_the_weights_is_read_by_some_node(shared_models: Path) -> None:
+    """Those that constant steps made too: a fused projection's joined weights are among what fills a card."""
+    for folder in sorted((shared_models / "tiny").iterdir()):
+        plan = make_plan(open_path(folder), Scenario(prompt=8, context=64))
+        read = sum(row.weight_bytes or 0 for row in plan.phases[-1].nodes)
+        assert read >= plan.weights.bytes, folder.name
+
+
+def test_weights_that_each_have_one_reader_are_counted_to_the_byte(shared_models: Path) -> None:
+    model = open_path(shared_models / "tiny" / "mobius-tiny-llama-fp32-static")
+    plan = make_plan(model, Scenario(prompt=8, context=64))
+    assert sum(row.weight_bytes or 0 for row in plan.phases[-1].nodes) == plan.weights.bytes == 574_720

@@ -58,7 +58,7 @@ KEPT = (
     "1x-light-verified-capture", "1x-light-refused-problems", "1x-dark-refused-axes", "1x-light-dead-log",
     "1x-light-compared-compare",
     "1x-light-palette", "1x-light-german-capture", "1x-dark-small-axes", "1x-light-profiled-inspector",
-    "1x-dark-report-headroom",
+    "1x-dark-report-headroom", "1x-dark-8b-icicle",
     "1x-light-8b-headroom", "1x-dark-8b-arena", "2x-light-captured-capture", "2x-dark-8b-headroom",
 )  # fmt: skip
 """Pictures that are kept in the repository: one of every panel and of every state."""
@@ -291,7 +291,7 @@ def large(studio: Studio, shape: Path, folder: Path) -> None:
     studio.open(OpenParams(path=str(model)))
     studio.plan_with(card="GeForce RTX 4090", context=8192, prompt=2048)
     studio.journey.window.jump(next(iter(studio.journey.state.nodes["decode"].column("name")[40:])))
-    studio.shoot("8b", "headroom", "arena", "inspector", "axes")
+    studio.shoot("8b", "headroom", "arena", "icicle", "inspector", "axes")
 
 
 def scenes(shape: Path | None, folder: Path) -> dict[str, Callable[[Studio], None]]:

@@ -34,7 +34,13 @@ class NodeColumn:
 COLUMNS = (
     NodeColumn("name", "Node", 25, "Scopes and nodes in the order in which they run"),
     NodeColumn("operator", "Operator", 17, "The ONNX operator"),
-    NodeColumn("weight_bytes", "Weights", 11, "Stored weights that the node reads", right=True),
+    NodeColumn(
+        "weight_bytes",
+        "Weights",
+        11,
+        "Weights that the node reads, stored or made from stored ones before the first step",
+        right=True,
+    ),
     NodeColumn("output_bytes", "Output", 11, "Bytes of the node's outputs", right=True),
     NodeColumn("workspace_bytes", "Workspace", 11, "Planned scratch; of a scope the largest", right=True),
     NodeColumn(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vramscope.graph.dtypes import bit_width
+from vramscope.graph.dtypes import ElementType, bit_width, tensor_bytes
 from vramscope.graph.expr import free_symbols
 from vramscope.graph.model import ABSENT, Model, Program, Step, ValueKind
 from vramscope.ops.formulas import REFERENCE_WORKSPACE
@@ -23,7 +23,6 @@ from vramscope.plan.arena import Owner
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from vramscope.graph.dtypes import ElementType
     from vramscope.graph.expr import Shape
     from vramscope.graph.model import AttributeValue, Node
     from vramscope.ops.spec import OpSpec
@@ -46,7 +45,7 @@ class StepFacts:
         inputs: value ids that it reads by name.
         outputs: value ids that it defines.
         own: those of its wanted outputs that have bytes of their own.
-        weight_bytes: bytes of the stored weights that it reads, each once.
+        weight_bytes: of the weights that it reads, each once: stored ones, and what constant steps made.
     """
 
     kernel: str
@@ -206,6 +205,7 @@ def _facts(
 ) -> tuple[StepFacts, ...]:
     runners: dict[tuple[str, str, int], str] = {}
     facts: list[StepFacts] = []
+    sizes = {root: source.size for root, source in program.weights.items()} | _folded_sizes(program, root_of)
     for step in program.steps[program.constant_steps :]:
         node = step.node
         kind = (node.domain, node.operator, node.opset)
@@ -215,10 +215,25 @@ def _facts(
         outputs = tuple(value for value in step.outputs if value != ABSENT)
         asked = zip(step.outputs, wanted[step.index], strict=True)
         own = tuple(value for value, want in asked if want and root_of[value] == value)
-        stored = {root_of[value] for value in inputs} & program.weights.keys()
-        weights = sum(program.weights[root].size for root in stored)
+        weights = sum(sizes[root] for root in {root_of[value] for value in inputs} & sizes.keys())
         facts.append(StepFacts(runners[kind], inputs, outputs, own, weights))
     return tuple(facts)
+
+
+def _folded_sizes(program: Program, root_of: Mapping[int, int]) -> dict[int, int]:
+    """Bytes of what constant steps made and main steps read, by root, where the shape is in the graph."""
+    values = {root: program.values[root] for root in _constants(program, root_of)}
+    shapes = {
+        root: tuple(dim for dim in value.shape or () if isinstance(dim, int))
+        for root, value in values.items()
+    }
+    return {
+        root: tensor_bytes(value.dtype, shapes[root])
+        for root, value in values.items()
+        if value.shape is not None
+        and len(shapes[root]) == len(value.shape)
+        and value.dtype is not ElementType.UNDEFINED
+    }
 
 
 def _runner(node: Node, spec: OpSpec) -> str:

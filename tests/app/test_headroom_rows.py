@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
+import pyqtgraph as pg
 import pytest
 from PySide6.QtCore import Qt
 
@@ -17,6 +18,7 @@ from vramscope.messages.headroom import (
     HeadroomParams,
 )
 from vramscope.messages.planning import ScenarioInfo
+from vramscope_app.panels.headroom import NAME_ROOM
 from vramscope_app.rows.headroom import chart, context_at, spoken
 from vramscope_app.rows.scenario import other_batches
 
@@ -87,6 +89,29 @@ def test_a_click_near_a_batch_means_that_batch() -> None:
     assert made.batch_at(200, 89) == 2
     assert made.batch_at(200, 20) == 1
     assert made.batch_at(300, 200) == 1, "where a line is unknown nothing passes by"
+
+
+def test_the_name_of_a_batch_keeps_clear_of_a_card_s_name(script: Script) -> None:
+    """A steep line crosses the card's near the left, where the card's name stands."""
+    steep = [round(10 + 70 * place / 9) for place in range(10)]
+    contexts = [100 * (place + 1) for place in range(10)]
+    curves = msgspec.structs.replace(
+        CURVES,
+        contexts=contexts,
+        components=[HeadroomColumn(name="weights", bytes=[50] * 10)],
+        lines=[
+            HeadroomLine(batch=1, totals=[50] * 10, largest_contexts=[1000]),
+            HeadroomLine(batch=4, totals=steep, largest_contexts=[500]),
+        ],
+        limits=[HeadroomLimit(name="Some card", available=45, own=True)],
+    )
+    panel = script.window.headroom
+    panel.set_curves(curves)
+    names = [item for item in panel.plot.getPlotItem().items if isinstance(item, pg.TextItem)]
+    (batch,) = [item for item in names if item.toPlainText() == "batch 4"]
+    (card,) = [item for item in names if item.toPlainText().startswith("Some card")]
+    top = panel.plot.getViewBox().viewRange()[1][1]
+    assert abs(batch.pos().y() - card.pos().y()) >= NAME_ROOM * top
 
 
 def test_cards_are_ticked_found_and_remembered(script: Script) -> None:

@@ -28,6 +28,8 @@ WORD_LINES = 2
 """More would leave a low chart no room; the tip has them all."""
 LABEL_STEP = 0.19
 """The names of cards stand beside each other, so many parts of the width apart: their lines may be close."""
+NAME_ROOM = 0.14
+"""Part of the chart's height around a card's line where its name and its crossing's may stand."""
 LABEL_BELOW = 0.8
 """A line above this part of the chart's height has its words below: above there is no room."""
 EMPTY = marked("The chart of a decoder's memory over its context appears here once it is planned")
@@ -36,6 +38,11 @@ EMPTY = marked("The chart of a decoder's memory over its context appears here on
 def token_ticks(values: Sequence[float], _scale: float, _spacing: float) -> list[str]:
     """Tick texts of an axis of tokens."""
     return [f"{value:,.0f}" for value in values]
+
+
+def near_a_card(made: Chart, size: float) -> bool:
+    """Whether a name at so many bytes would run into a card's."""
+    return any(abs(size - card.bytes) < NAME_ROOM * made.top for card in made.cards)
 
 
 class HeadroomPanel(QWidget):
@@ -169,6 +176,8 @@ class HeadroomPanel(QWidget):
         pen = pg.mkPen(theme.text, width=1, style=Qt.PenStyle.DashLine)
         self.plot.plot(made.contexts, totals, pen=pen, connect="finite")
         inside = np.flatnonzero(totals <= made.top * 0.82)
+        free = [point for point in inside.tolist() if not near_a_card(made, float(totals[point]))]
+        inside = np.array(free, np.int64) if free else inside
         if len(inside):
             place = int(inside[max(len(inside) - 1 - before, len(inside) // 2)])
             self._label(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 from small_models import opened
 
 from vramscope.api import make_plan, open_path
-from vramscope.plan.index import _comparable, _strided_inputs, build_index
+from vramscope.graph.model import ABSENT
+from vramscope.plan.index import _comparable, _scratch, _strided_inputs, build_index
 from vramscope.plan.types import REFERENCE_RUNTIME, Scenario
 
 if TYPE_CHECKING:
@@ -136,3 +138,13 @@ def test_weights_that_each_have_one_reader_are_counted_to_the_byte(shared_models
     model = open_path(shared_models / "tiny" / "mobius-tiny-llama-fp32-static")
     plan = make_plan(model, Scenario(prompt=8, context=64))
     assert sum(row.weight_bytes or 0 for row in plan.phases[-1].nodes) == plan.weights.bytes == 574_720
+
+
+def test_a_missing_input_is_like_no_shape() -> None:
+    text = "g (float[4,4] a, float[4,4] b) => (float[4,4] y) { p = MatMul(a, b) %s }"
+    index = build_index(opened(text % "q = MatMul(p, b) y = MatMul(q, b)"))
+    inputs = ((0, ABSENT), (0, 1), (0, 0))
+    steps = [replace(step, inputs=read) for step, read in zip(index.main_steps, inputs, strict=True)]
+    classes = [0, 1, *[0] * len(index.program.values)]
+    asked = list(_scratch(steps, index.specs, classes, frozenset(), index.wanted))
+    assert [question.group for question in asked] == [0, 1, 2]

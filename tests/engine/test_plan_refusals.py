@@ -9,8 +9,16 @@ import pytest
 from planned_models import opened
 from small_models import opened as small
 
-from vramscope.api import Scenario, make_plan
+from vramscope.api import Scenario, make_plan, open_path
+from vramscope.errors import ShapeOverflowError
+from vramscope.graph.expr import Apply, Operator, Symbol
+from vramscope.plan.checks import idle_maxima
+from vramscope.plan.extents import extents_note, inner_scenario
+from vramscope.plan.index import build_index
 from vramscope.plan.shapes import Refused
+from vramscope.plan.sizes import IMPOSSIBLE, Resolver, symbol_ranges
+from vramscope.plan.symbols import PhaseBindings, plain_bindings
+from vramscope.plan.types import Phase
 from vramscope.plan.verdict import _refusal_sentence
 
 if TYPE_CHECKING:
@@ -139,3 +147,65 @@ def test_what_a_body_lacks_takes_nothing_and_is_named(body: str, missing: str) -
     }}"""
     (region,) = make_plan(small(text), Scenario()).phases[0].bodies.values()
     assert (region.bytes, region.missing) == (64, missing)
+
+
+def test_what_only_a_body_reads_is_no_input_of_its_node() -> None:
+    text = """g (float[4] z, float[K] x, bool flag) => (float[4] w, float[K] y) {
+      w = Relu(z)
+      y = If (flag) < then_branch = t () => (float[K] p) { p = Relu(x) },
+        else_branch = e () => (float[K] q) { q = Neg(x) } >
+    }"""
+    first = make_plan(small(text), Scenario()).refusals[0]
+    assert (first.value, first.operator, first.input_index) == ("x", "ai.onnx::If", -1)
+
+
+def test_an_expression_names_the_symbols_that_nothing_bounds(tmp_path: Path) -> None:
+    model = opened(tmp_path, "g (float[K,L] x) => (float[K,L] y) { y = Relu(x) }")
+    scenario = Scenario(maxima={"L": 4})
+    bindings = plain_bindings(model, scenario)
+    resolver = Resolver(build_index(model), bindings, symbol_ranges(bindings, {}, frozenset()))
+    twice = Apply(Operator.MUL, (2, Symbol("K")))
+    both = Apply(Operator.ADD, (Symbol("L"), twice))
+    assert resolver.resolve((3, twice)) == (1, "nothing bounds K")
+    assert resolver.resolve((both,)) == (0, "nothing bounds K")
+
+
+def test_an_input_too_large_for_any_device_names_no_node(tmp_path: Path) -> None:
+    model = opened(tmp_path, "g (float[K,4] x) => (float y) { y = ReduceMax <keepdims = 0> (x) }")
+    with pytest.raises(ShapeOverflowError) as caught:
+        make_plan(model, Scenario(extents={"K": 2**61}))
+    assert caught.value.node == ""
+
+
+def test_an_extent_that_cannot_be_names_the_node_that_gives_it(tmp_path: Path) -> None:
+    model = opened(tmp_path, "g (float[4] x) => (float[4] y) { z = Neg(x) a = Relu(z) y = Relu(a) }")
+    bindings = plain_bindings(model, Scenario())
+    resolver = Resolver(build_index(model), bindings, symbol_ranges(bindings, {}, frozenset()))
+    steps = model.program.steps
+    value = steps[1].outputs[0]
+    impossible = resolver.refusal(value, 0, f"its extent would be -2{IMPOSSIBLE}")
+    assert (impossible.node, impossible.input_index) == (steps[1].node.name, -1)
+    other = resolver.refusal(value, 0, "nothing bounds it")
+    assert (other.node, other.input_index) == (steps[2].node.name, 0)
+
+
+def test_maxima_at_given_extents(tmp_path: Path) -> None:
+    model = opened(tmp_path, "g (float[K,L] x) => (float[K,L] y) { y = Relu(x) }")
+    scenario = Scenario(maxima={"K": 5, "L": 7, "z": 4}, extents={"L": 7})
+    assert extents_note(scenario, {"K": 5, "L": 7}).endswith(
+        "planned for exactly K = 5, L = 7 (the maxima of K are taken as extents)"
+    )
+    inner = inner_scenario(scenario, model, model)
+    assert (dict(inner.maxima), dict(inner.extents)) == ({}, {})
+
+
+def test_an_idle_maximum_is_told_of_the_first_phase(shared_models: Path) -> None:
+    model = open_path(shared_models / "tiny" / "tiny-llama-fp32-cpu")
+    scenario = Scenario(prompt=8, context=64, maxima={"total_sequence_length": 70})
+    name = "total_sequence_length"
+    prefill = PhaseBindings(Phase.PREFILL, {}, {}, {name: 8}, {name: "first"}, {})
+    decode = PhaseBindings(Phase.DECODE, {}, {}, {name: 64}, {name: "second"}, {})
+    assert idle_maxima(model, scenario, [prefill, decode]) == [
+        f"The maximum 70 of {name} changes nothing: first binds it to 8 (prefill) and 64 (decode); "
+        "--prompt-tokens sets it"
+    ]

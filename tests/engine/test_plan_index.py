@@ -148,3 +148,14 @@ def test_a_missing_input_is_like_no_shape() -> None:
     classes = [0, 1, *[0] * len(index.program.values)]
     asked = list(_scratch(steps, index.specs, classes, frozenset(), index.wanted))
     assert [question.group for question in asked] == [0, 1, 2]
+
+
+def test_a_node_without_inputs_or_without_outputs_shows_no_bytes_under_another_name() -> None:
+    """A file may hold the first; the second is left out of a program unless a caller keeps it."""
+    text = "g (float[4,4] x) => (float[4,4] y) { a = Flatten(%s) y = Relu(a) }"
+    assert build_index(opened(text % "")).view_edges() == {}
+    model = opened(text % "x")
+    assert build_index(model).view_edges() == {1: 0}
+    flatten, relu = model.program.steps
+    silent = replace(model.program, steps=(replace(flatten, outputs=()), relu))
+    assert build_index(replace(model, program=silent)).view_edges() == {}

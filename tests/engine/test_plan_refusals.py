@@ -15,6 +15,7 @@ from vramscope.graph.expr import Apply, Operator, Symbol
 from vramscope.plan.checks import idle_maxima
 from vramscope.plan.extents import extents_note, inner_scenario
 from vramscope.plan.index import build_index
+from vramscope.plan.phase import _refusals
 from vramscope.plan.shapes import Refused
 from vramscope.plan.sizes import IMPOSSIBLE, Resolver, symbol_ranges
 from vramscope.plan.symbols import PhaseBindings, plain_bindings
@@ -50,6 +51,7 @@ def test_what_a_refusal_says() -> None:
     assert str(refused(node="").error()) == (
         "axis 1 of v (an input of the graph): its extent would be −2. Correct the shape that v is given"
     )
+    assert "; its extent is" not in str(refused(axis=0).error())
     unranked = refused(axis=-1, reason="shape inference gives it no rank", input_index=0)
     assert str(unranked.error()) == (
         "the rank of v (input 0): shape inference gives it no rank; its extent is genuinely unknown and "
@@ -209,3 +211,17 @@ def test_an_idle_maximum_is_told_of_the_first_phase(shared_models: Path) -> None
         f"The maximum 70 of {name} changes nothing: first binds it to 8 (prefill) and 64 (decode); "
         "--prompt-tokens sets it"
     ]
+
+
+@pytest.mark.parametrize(
+    ("axis", "symbol", "told"),
+    [(0, "", ["x", "z"]), (1, "", ["x", "z"]), (-1, "", ["x", "z"]), (0, "K", ["x"]), (1, "K", ["x"])],
+)
+def test_what_follows_from_a_refused_input_is_not_told_again(
+    tmp_path: Path, axis: int, symbol: str, told: list[str]
+) -> None:
+    text = """g (float[4,4] x, float[4,4] z) => (float[4,4] y, float[4,4] w) {
+      a = Relu(x) b = Relu(a) c = Relu(z) y = Neg(b) w = Neg(c) }"""
+    model = opened(tmp_path, text)
+    shapes = {item.id: refused(value=item.name, axis=axis, symbol=symbol) for item in model.program.values}
+    assert [item.value for item in _refusals(build_index(model), shapes)] == told

@@ -141,3 +141,30 @@ def test_the_first_owner_of_an_unknown_size_is_named() -> None:
     assert reuse.unsettled(resolver_at(planner, known)) == ids["g"] < ids["j"]
     every = Scenario(extents=dict.fromkeys("abcde", 2))
     assert reuse.unsettled(resolver_at(planner, every)) is None
+
+
+# ------------------------------------------------------------------------------------ branches on data
+
+
+@pytest.mark.parametrize(
+    ("extent", "notes"),
+    [
+        (3, ["'flag' decides while it runs which branch of If_y is taken: the larger is planned"]),
+        (
+            4,
+            [
+                "then_branch of If_y cannot run on these extents: 'MatMul_0' (ai.onnx::MatMul): "
+                "Incompatible MatMul contraction dimensions: 4 vs 3",
+                "If_y is planned with its else_branch alone, for the other cannot run on these extents",
+            ],
+        ),
+    ],
+)
+def test_a_branch_that_cannot_run_is_not_said_to_be_decided_by_data(extent: int, notes: list[str]) -> None:
+    text = """g (float[1,K] x, bool flag) => (float[1,1] y) <float[3,1] three = {1, 2, 3}> {
+      y = If (flag) < then_branch = t () => (float[1,1] p) { p = MatMul(x, three) },
+        else_branch = e () => (float[1,1] q) { q = ReduceMax <axes = [1]> (x) } >
+    }"""
+    plan = Planner(opened(text)).plan(Scenario(extents={"K": extent}))
+    first = f"Which branches run depends on shapes: planned for exactly K = {extent}"
+    assert list(plan.notes) == [first, *notes]

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 class PhaseBindings:
     """One phase's inputs: concrete shapes by value id, and every bound symbol with its source.
 
-    ``outputs`` holds shapes that a caller-owned buffer fixes (KV present), whatever inference says.
+    An input to which the graph gives no rank has none here until it is fed. ``outputs`` holds shapes that a
+    caller-owned buffer fixes (KV present), whatever inference says.
     """
 
     phase: Phase
@@ -109,7 +110,7 @@ def decoder_bindings(model: Model, scenario: Scenario, phase: Phase, extents: Ex
     """Shapes and symbols of one phase of a decoder.
 
     Raises:
-        ScenarioError: a shape that does not fit the graph's static dimensions.
+        ScenarioError: a shape that does not fit the graph's rank or static dimensions.
     """
     contract = model.contract
     if contract is None:
@@ -120,6 +121,8 @@ def decoder_bindings(model: Model, scenario: Scenario, phase: Phase, extents: Ex
     inputs: dict[int, tuple[int, ...]] = {}
     for identity in program.inputs:
         value = program.values[identity]
+        if value.shape is None:
+            continue
         if value.name in pairs:
             inputs[identity] = _past_shape(pairs[value.name], value, extents)
         elif value.name in contract.feeds:
@@ -164,7 +167,11 @@ def plain_bindings(model: Model, scenario: Scenario) -> PhaseBindings:
     The scenario's extents and its batch bind symbols. Everything else has at most a declared maximum, which
     bounds it but does not bind it: an extent such as ``10 - n`` is larger for a smaller ``n``.
     """
-    inputs = {item: _plain_shape(model.program.values[item], scenario) for item in model.program.inputs}
+    inputs = {
+        item: _plain_shape(value, scenario)
+        for item in model.program.inputs
+        if (value := model.program.values[item]).shape is not None
+    }
     return bind_symbols(model, scenario, Phase.SINGLE, inputs, {})
 
 
@@ -179,19 +186,14 @@ def bind_symbols(
 
     Raises:
         SymbolConflictError: two inputs give one symbol different extents.
-        ScenarioError: an extent that contradicts a static dimension or exceeds a declared maximum.
+        ScenarioError: a shape of another rank than the graph's, or an extent that contradicts a static
+            dimension or exceeds a declared maximum.
     """
     symbols: dict[str, int] = {}
     sources: dict[str, str] = {}
     intervals: dict[str, Interval] = {}
     for identity, shape in inputs.items():
-        value = model.program.values[identity]
-        for axis, (dim, extent) in enumerate(zip(value.shape or (), shape, strict=True)):
-            if isinstance(dim, int):
-                if extent != dim:
-                    raise _static_error(value, axis, dim, extent)
-            elif isinstance(dim, Symbol) and extent >= 0 and symbols.get(dim.name) != extent:
-                _bind_symbol(dim.name, extent, f"input {value.name}, axis {axis}", symbols, sources)
+        _bind_input(model.program.values[identity], shape, symbols, sources)
     for name, extent in scenario.extents.items():
         option = binding_option(model, scenario, phase, name, symbols.get(name, extent))
         _bind_symbol(name, extent, f"extent {extent:,} that the scenario gives", symbols, sources, option)
@@ -214,6 +216,22 @@ def bind_symbols(
         MappingProxyType(sources),
         MappingProxyType(intervals),
     )
+
+
+def _bind_input(
+    value: Value, shape: tuple[int, ...], symbols: dict[str, int], sources: dict[str, str]
+) -> None:
+    dims = value.shape
+    if dims is None:
+        return
+    if len(dims) != len(shape):
+        raise _rank_error(value, len(dims), shape)
+    for axis, (dim, extent) in enumerate(zip(dims, shape, strict=True)):
+        if isinstance(dim, int):
+            if extent != dim:
+                raise _static_error(value, axis, dim, extent)
+        elif isinstance(dim, Symbol) and extent >= 0 and symbols.get(dim.name) != extent:
+            _bind_symbol(dim.name, extent, f"input {value.name}, axis {axis}", symbols, sources)
 
 
 def _bind_symbol(
@@ -240,4 +258,12 @@ def _static_error(value: Value, axis: int, dim: int, extent: int) -> ScenarioErr
         f"axis {axis} of input {value.name}",
         f"the graph fixes it to {dim} and the scenario needs {extent}",
         f"Plan with {dim} there, or export the model with a symbolic axis",
+    )
+
+
+def _rank_error(value: Value, rank: int, shape: tuple[int, ...]) -> ScenarioError:
+    return ScenarioError(
+        f"the rank of input {value.name}",
+        f"the graph gives it {rank} and the scenario feeds it {list(shape)}, of rank {len(shape)}",
+        f"Export the model with rank {len(shape)} there",
     )

@@ -176,7 +176,27 @@ def test_an_input_too_large_for_any_device_names_no_node(tmp_path: Path) -> None
     model = opened(tmp_path, "g (float[K,4] x) => (float y) { y = ReduceMax <keepdims = 0> (x) }")
     with pytest.raises(ShapeOverflowError) as caught:
         make_plan(model, Scenario(extents={"K": 2**61}))
-    assert caught.value.node == ""
+    assert (caught.value.what, caught.value.node) == (f"x, FLOAT[{2**61}, 4]", "")
+    assert caught.value.why == f"{2**65:,} B: exceeds any device"
+
+
+def test_a_cache_too_large_for_any_device_is_named(shared_models: Path) -> None:
+    model = open_path(shared_models / "tiny" / "tiny-llama-fp32-cpu")
+    with pytest.raises(ShapeOverflowError) as caught:
+        make_plan(model, Scenario(batch=2**58, prompt=4, context=16))
+    assert caught.value.what == f"past_key_values.0.key, FLOAT[{2**58}, 2, 16, 16]"
+
+
+def test_a_value_of_a_body_too_large_for_any_device_names_its_node() -> None:
+    body = "h = Concat <axis = 0> (x, x, x, x, x, x, x, x) p = Slice(h, zero, one)"
+    ends = "int64[1] zero = {0}, int64[1] one = {1}"
+    model = small(f"""g (float[K,4] x, bool c) => (float[1,4] y) <{ends}> {{
+      y = If(c) <then_branch = t () => (float[1,4] p) {{ {body} }},
+                 else_branch = e () => (float[1,4] q) {{ q = Slice(x, zero, one) }}> }}""")
+    with pytest.raises(ShapeOverflowError) as caught:
+        make_plan(model, Scenario(extents={"K": 2**57}))
+    assert caught.value.what == f"h, FLOAT[{2**60}, 4]"
+    assert caught.value.node == "Concat_0"
 
 
 def test_an_extent_that_cannot_be_names_the_node_that_gives_it(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vramscope.graph.dtypes import tensor_bytes
 from vramscope.graph.model import ABSENT
 from vramscope.plan.arena import Owner
 from vramscope.plan.shapes import Bounded
+from vramscope.plan.sizes import value_bytes
 from vramscope.units import align
 
 if TYPE_CHECKING:
@@ -86,12 +86,12 @@ def _region(body: Program, resolver: Resolver) -> BodyRegion:
     for step in body.steps:
         for value in step.outputs:
             if value != ABSENT:
-                total = _sum(total, _value_region(body, value, resolver))
+                total = _sum(total, _value_region(body, value, resolver, step.node.name))
         total = _sum(total, _largest([_region(inner, resolver) for inner in step.bodies.values()]))
     return total
 
 
-def _value_region(body: Program, value: int, resolver: Resolver) -> BodyRegion:
+def _value_region(body: Program, value: int, resolver: Resolver, node: str) -> BodyRegion:
     item = body.values[value]
     if item.is_sequence:
         return BodyRegion(0, missing=f"{item.name} is a sequence")
@@ -100,7 +100,7 @@ def _value_region(body: Program, value: int, resolver: Resolver) -> BodyRegion:
         axis, reason = answer
         where = f"axis {axis} of {item.name}" if axis >= 0 else item.name
         return BodyRegion(0, missing=f"{where}: {reason}")
-    size = align(tensor_bytes(item.dtype, answer.shape), BODY_ALIGNMENT)
+    size = align(value_bytes(item, answer.shape, node), BODY_ALIGNMENT)
     return BodyRegion(size, bounded=isinstance(answer, Bounded))
 
 

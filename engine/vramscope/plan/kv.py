@@ -8,6 +8,7 @@ from vramscope.errors import ScenarioError
 from vramscope.graph.dtypes import tensor_bytes
 from vramscope.graph.model import DecoderContract, KvForm, KvPair, Model, Value
 from vramscope.plan.prefill import check_chunk
+from vramscope.plan.sizes import value_bytes
 from vramscope.plan.symbols import kv_shape, pair_capacity
 from vramscope.plan.types import KvPlan, KvRow, Scenario
 
@@ -94,7 +95,7 @@ def _rows(
 
 def _row(pair: KvPair, value: Value, batch: int, capacity: int) -> KvRow:
     shape = kv_shape(pair, value, batch, pair_capacity(pair, capacity))
-    one = tensor_bytes(pair.dtype, shape)
+    one = value_bytes(value, shape)
     shared = pair.form is not KvForm.GROW
     return KvRow(
         pair.layer,

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vramscope.errors import ScenarioError, ShapeOverflowError, UnboundedAxisError
-from vramscope.graph.dtypes import tensor_bytes
 from vramscope.graph.growing import growing_symbols
 from vramscope.graph.specialise import depends_on_shapes
 from vramscope.plan.arena import arena_bytes
@@ -34,7 +33,7 @@ from vramscope.plan.kv import NO_KV, Context, plan_kv, resolve_context
 from vramscope.plan.options import is_batch
 from vramscope.plan.phase import phase_owners, phase_workspace, plan_phase
 from vramscope.plan.reuse import ArenaReuse
-from vramscope.plan.sizes import Resolver, symbol_ranges
+from vramscope.plan.sizes import Resolver, measured, symbol_ranges
 from vramscope.plan.streaming import StreamedWeights
 from vramscope.plan.symbols import (
     PhaseBindings,
@@ -278,7 +277,7 @@ class Planner:
             shape = phase.shapes[value]
             if isinstance(shape, Refused):
                 return BindingRow(item.name, direction, (), UNKNOWN)
-            size = tensor_bytes(item.dtype, shape.shape)
+            size = measured(self.index, value, shape.shape)
             if size > best[0]:
                 best = (size, shape.shape, isinstance(shape, Bounded))
         return BindingRow(item.name, direction, best[1], Figure.of(best[0], bounded=best[2]))

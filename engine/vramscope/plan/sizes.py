@@ -6,6 +6,7 @@ Exact where symbols are bound, proven ceilings elsewhere, or refused.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -17,7 +18,7 @@ from vramscope.plan.types import AxisBound, Bounded, Exact, Refused
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vramscope.graph.model import Minted
+    from vramscope.graph.model import Minted, Value
     from vramscope.plan.index import PlanningIndex
     from vramscope.plan.symbols import PhaseBindings
 
@@ -88,6 +89,27 @@ IMPOSSIBLE = ", and no extent is negative"
 """Ends the reason of an axis whose extent is known and cannot be."""
 
 
+def value_bytes(value: Value, shape: tuple[int, ...], node: str = "") -> int:
+    """Bytes of ``value`` in ``shape``.
+
+    Raises:
+        ShapeOverflowError: more than any device holds; names the value, and the ``node`` that gives it.
+    """
+    try:
+        return tensor_bytes(value.dtype, shape)
+    except ShapeOverflowError as error:
+        size = (bit_width(value.dtype) * prod(shape) + 7) // 8
+        what = f"{value.name}, {value.dtype.name}{list(shape)}"
+        raise ShapeOverflowError(what, f"{size:,} B: exceeds any device", error.remedy, node) from error
+
+
+def measured(index: PlanningIndex, value: int, shape: tuple[int, ...]) -> int:
+    """As :func:`value_bytes`, of one of the program's values; its maker is the node."""
+    program = index.program
+    maker = index.makers.get(value)
+    return value_bytes(program.values[value], shape, "" if maker is None else program.steps[maker].node.name)
+
+
 class Resolver:
     """Resolves dimensions and shape classes of one phase, each distinct one once."""
 
@@ -129,29 +151,14 @@ class Resolver:
         """
         fixed = self._fixed.get(value)
         if fixed is not None:
-            return self._measure(value, fixed.shape)
+            return measured(self._index, value, fixed.shape)
         number = self._index.class_of[value]
         if number not in self._sizes:
             answer = self._class(number)
-            self._sizes[number] = None if isinstance(answer, tuple) else self._measure(value, answer.shape)
+            self._sizes[number] = (
+                None if isinstance(answer, tuple) else measured(self._index, value, answer.shape)
+            )
         return self._sizes[number]
-
-    def _measure(self, value: int, shape: tuple[int, ...]) -> int:
-        item = self._index.program.values[value]
-        try:
-            return tensor_bytes(item.dtype, shape)
-        except ShapeOverflowError as error:
-            raise self._overflow(value, shape, error) from error
-
-    def _overflow(self, value: int, shape: tuple[int, ...], error: ShapeOverflowError) -> ShapeOverflowError:
-        item = self._index.program.values[value]
-        bits = bit_width(item.dtype)
-        for extent in shape:
-            bits *= extent
-        step = self._index.makers.get(value, -1)
-        node = self._index.program.steps[step].node.name if step >= 0 else ""
-        what = f"{item.name}, {item.dtype.name}{list(shape)}"
-        return ShapeOverflowError(what, f"{(bits + 7) // 8:,} B: exceeds any device", error.remedy, node)
 
     def _class(self, number: int) -> Answer:
         answer = self._classes.get(number)

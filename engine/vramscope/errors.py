@@ -206,6 +206,12 @@ class RecordingError(VramscopeError):
 
     action: int = 0
 
+    @classmethod
+    def of(cls, node: str, action: int, error: Exception) -> RecordingError:
+        """The failure of one action: what its node raised, and what becomes of the node."""
+        remedy = "The operator runs eagerly from now on"
+        return cls("recording a graph", str(error), remedy, node, action)
+
 
 class NeverCapturedError(VramscopeError):
     """A replay was asked for and no graph was ever captured on this slot (semantics 1.17)."""

@@ -142,6 +142,8 @@ class IciclePanel(QWidget):
     def __init__(self, look: Look) -> None:
         super().__init__()
         self._table: NodeTable | None = None
+        self._shown: tuple[NodeTable | None, str] = (None, "")
+        """What the bars were built of."""
         self.measure, self.words, self.view = QComboBox(), QLabel(tr(EMPTY)), IcicleView(look)
         self.measure.setObjectName("icicle_measure")
         self.measure.setAccessibleName(tr("What the bars measure"))
@@ -170,8 +172,10 @@ class IciclePanel(QWidget):
 
     def _show(self) -> None:
         """Built when somebody looks: a large model has a hundred thousand bars."""
-        if self.isVisible():
-            measure = str(self.measure.currentData())
+        measure = str(self.measure.currentData())
+        built, of = self._shown
+        if self.isVisible() and (built is not self._table or of != measure):
+            self._shown = (self._table, measure)
             self.view.set_icicle(icicle_of(self._table, measure) if self._table is not None else None)
             self._say("")
 

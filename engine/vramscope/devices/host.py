@@ -212,13 +212,7 @@ class HostDevice:
         except CancelledError:
             raise
         except Exception as error:  # whatever a kernel raises ends the recording
-            raise RecordingError(
-                what="recording a graph",
-                why=str(error),
-                remedy="The operator runs eagerly from now on",
-                node=name,
-                action=position,
-            ) from error
+            raise RecordingError.of(name, position, error) from error
 
     def _end_recording(self) -> None:
         self._recording = False

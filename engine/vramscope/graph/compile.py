@@ -231,8 +231,8 @@ def expands(step: Step, values: Sequence[Value]) -> bool:
 
     A dequantised weight is no trifle at any size: there is one for each product of the model.
     """
-    made = sum(_static_bytes(values[value]) for value in step.outputs if value != ABSENT)
-    read = sum(_static_bytes(values[value]) for value in _reads(step))
+    made = sum(static_bytes(values[value]) for value in step.outputs if value != ABSENT)
+    read = sum(static_bytes(values[value]) for value in _reads(step))
     trifle = 0 if step.node.operator == "DequantizeLinear" else FOLDED_LIMIT
     return made > max(read, trifle)
 
@@ -241,7 +241,7 @@ FOLDED_LIMIT = 64 * 1024
 """Results of at most this many bytes are always computed ahead: shape arithmetic and small tables."""
 
 
-def _static_bytes(value: Value) -> int:
+def static_bytes(value: Value) -> int:
     """Bytes of a value with a known shape; 0 of any other."""
     extents = [dim for dim in value.shape or () if isinstance(dim, int)]
     if value.shape is None or len(extents) < len(value.shape) or min(extents, default=0) < 0:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vramscope.graph.dtypes import ElementType, bit_width, tensor_bytes
+from vramscope.graph.compile import static_bytes
+from vramscope.graph.dtypes import bit_width
 from vramscope.graph.expr import free_symbols
 from vramscope.graph.model import ABSENT, Model, Program, Step, ValueKind
 from vramscope.ops.formulas import REFERENCE_WORKSPACE
@@ -23,6 +24,7 @@ from vramscope.plan.arena import Owner
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from vramscope.graph.dtypes import ElementType
     from vramscope.graph.expr import Shape
     from vramscope.graph.model import AttributeValue, Node
     from vramscope.ops.spec import OpSpec
@@ -205,7 +207,8 @@ def _facts(
 ) -> tuple[StepFacts, ...]:
     runners: dict[tuple[str, str, int], str] = {}
     facts: list[StepFacts] = []
-    sizes = {root: source.size for root, source in program.weights.items()} | _folded_sizes(program, root_of)
+    sizes = {root: static_bytes(program.values[root]) for root in _constants(program, root_of)}
+    sizes |= {root: source.size for root, source in program.weights.items()}
     for step in program.steps[program.constant_steps :]:
         node = step.node
         kind = (node.domain, node.operator, node.opset)
@@ -218,22 +221,6 @@ def _facts(
         weights = sum(sizes[root] for root in {root_of[value] for value in inputs} & sizes.keys())
         facts.append(StepFacts(runners[kind], inputs, outputs, own, weights))
     return tuple(facts)
-
-
-def _folded_sizes(program: Program, root_of: Mapping[int, int]) -> dict[int, int]:
-    """Bytes of what constant steps made and main steps read, by root, where the shape is in the graph."""
-    values = {root: program.values[root] for root in _constants(program, root_of)}
-    shapes = {
-        root: tuple(dim for dim in value.shape or () if isinstance(dim, int))
-        for root, value in values.items()
-    }
-    return {
-        root: tensor_bytes(value.dtype, shapes[root])
-        for root, value in values.items()
-        if value.shape is not None
-        and len(shapes[root]) == len(value.shape)
-        and value.dtype is not ElementType.UNDEFINED
-    }
 
 
 def _runner(node: Node, spec: OpSpec) -> str:

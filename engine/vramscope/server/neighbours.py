@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from vramscope.errors import InputError
 from vramscope.messages.neighbours import LinkInfo, NeighbourInfo, NeighboursInfo
 from vramscope.plan.index import body_captures
@@ -120,20 +122,9 @@ def around(wiring: Wiring, ticket: int, params: NeighboursParams, where: str) ->
         phase=params.phase,
         step=params.step,
         hops=params.hops,
-        nodes=[_at(wiring.nodes[step], found[step]) for step in sorted(kept)],
+        nodes=[msgspec.structs.replace(wiring.nodes[step], hops=found[step]) for step in sorted(kept)],
         links=list(_links(wiring, kept, makers)),
         left_out=len(found) - len(kept),
-    )
-
-
-def _at(node: NeighbourInfo, hops: int) -> NeighbourInfo:
-    return NeighbourInfo(
-        step=node.step,
-        name=node.name,
-        operator=node.operator,
-        kernel=node.kernel,
-        bytes=node.bytes,
-        hops=hops,
     )
 
 

@@ -6,12 +6,14 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from vramscope.messages.live import SnapshotInfo
-from vramscope.messages.planning import BytesFigure
+import msgspec
+
+from vramscope.messages.live import EMPTY_SNAPSHOT
 from vramscope.messages.reporting import RunRecord
 from vramscope.messages.running import RunModelInfo
 
 if TYPE_CHECKING:
+    from vramscope.messages.live import SnapshotInfo
     from vramscope.messages.running import RunModelParams
     from vramscope.plan.types import Plan
     from vramscope.run.plain import PlainRun
@@ -83,20 +85,9 @@ def plain_snapshot(ran: PlainRun) -> SnapshotInfo:
     """The memory at the end of a run, as a snapshot of a session is; its number and time are given later."""
     from vramscope.server.live import memory_fields
 
-    return SnapshotInfo(
-        sequence=0,
-        seconds=0.0,
+    return msgspec.structs.replace(
+        EMPTY_SNAPSHOT,
         state="finished",
-        position=0,
-        capacity=0,
-        steps_eager=0,
-        steps_replayed=0,
         allocations_last_step=ran.allocations,
-        kernel_temporaries=BytesFigure(bytes=None, certainty="unknown"),
-        uploads=0,
-        upload_bytes=0,
-        downloads=0,
-        download_bytes=0,
-        slots=[],
         **memory_fields(ran.total, ran.budget, ran.components, ran.memory),
     )

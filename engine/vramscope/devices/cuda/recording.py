@@ -75,13 +75,7 @@ class Recorder:
                 try:
                     action()
                 except (VramscopeError, self._platform.runtime.CUDARuntimeError) as error:
-                    raise RecordingError(
-                        what="recording a graph",
-                        why=str(error),
-                        remedy="The operator runs eagerly from now on",
-                        node=name,
-                        action=position,
-                    ) from error
+                    raise RecordingError.of(name, position, error) from error
             graph = finish()
         graph.upload(self._platform.stream)
         replay = RecordedGraph(graph, self._platform, self._ledger)

@@ -7,28 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from cuda_calls import Bench, node
-from cuda_twin import Twin, twin_device
 
 from vramscope.devices.cuda.table import BUILDERS
 from vramscope.devices.cuda.work import NoKernelError, Work
 from vramscope.ops.cuda_workspace import CUDA_WORKSPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from cuda_twin import Twin
 
     from vramscope.graph.model import Node
 
 F32 = np.ones((4, 6), np.float32)
 INDEX = np.zeros((2, 1), np.int64)
 Given = list[np.ndarray[Any, Any] | None]
-
-
-@pytest.fixture
-def made() -> Iterator[tuple[Bench, Twin]]:
-    device, twin = twin_device()
-    bench = Bench(device)
-    yield bench, twin
-    bench.close()
 
 
 def functions(made: tuple[Bench, Twin], operator: Node, given: Given, output: Any) -> list[str]:  # noqa: ANN401 - as the bench takes it

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from cuda_calls import Bench, meta_of, node
-from cuda_twin import Twin, twin_device
 from mixture_truth import block_rows
 
 from vramscope.devices.cuda.table import BUILDERS
@@ -16,20 +15,14 @@ from vramscope.ops.cuda_workspace import CUDA_WORKSPACE
 from vramscope.ops.spec import ABSENT_META, WorkspaceQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+
+    from cuda_twin import Twin
 
     from vramscope.graph.model import Node
 
 CONTRIB, RUNTIME = "com.microsoft", "pkg.nxrt"
 HIDDEN, INNER, EXPERTS = 32, 16, 6
-
-
-@pytest.fixture
-def made() -> Iterator[tuple[Bench, Twin]]:
-    device, twin = twin_device()
-    bench = Bench(device)
-    yield bench, twin
-    bench.close()
 
 
 def dense(rows: int) -> list[np.ndarray[Any, Any] | None]:

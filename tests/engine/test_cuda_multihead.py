@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from cuda_calls import Bench, meta_of, node
-from cuda_twin import Twin, twin_device
 
 from vramscope.devices.cuda.table import BUILDERS
 from vramscope.devices.cuda.work import NoKernelError, Work
@@ -16,21 +15,13 @@ from vramscope.ops.spec import ABSENT_META, WorkspaceQuery
 from vramscope.units import align
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from cuda_twin import Twin
 
 KEY = ("com.microsoft", "MultiHeadAttention")
 HEADS, WIDTH, QUERIES, PAST = 2, 16, 5, 7
 TOTAL = QUERIES + PAST
 OPERATOR = node(KEY[1], KEY[0], num_heads=HEADS)
 Given = list[np.ndarray[Any, Any] | None]
-
-
-@pytest.fixture
-def made() -> Iterator[tuple[Bench, Twin]]:
-    device, twin = twin_device()
-    bench = Bench(device)
-    yield bench, twin
-    bench.close()
 
 
 def inputs(*, bias: bool = False, mask: bool = False, past: bool = False, queries: int = QUERIES) -> Given:

@@ -6,10 +6,12 @@ import configparser
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from packaging.requirements import Requirement
 
 import vramscope
 from vramscope.programs import FROZEN, command_of
@@ -63,6 +65,21 @@ def test_the_store_accepts_the_description() -> None:
         ["appstreamcli", "validate", "--no-net", path], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_the_installed_releases_are_pinned_and_are_ones_that_we_declare() -> None:
+    lines = (REPOSITORY / "packaging" / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pinned = {}
+    for line in lines[1:]:
+        name, _, release = line.partition("==")
+        assert name.replace("-", "").replace(".", "").isalnum(), f"not name==release: {line}"
+        pinned[name] = release
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    declared = [Requirement(text) for text in (*project["dependencies"], *extras["gui"], *extras["test"])]
+    for wanted in declared:
+        if wanted.name != project["name"]:
+            assert wanted.specifier.contains(pinned[wanted.name.lower().replace("_", "-")]), wanted
 
 
 def test_everything_lands_below_the_prefix(tmp_path: Path) -> None:

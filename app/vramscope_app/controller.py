@@ -10,50 +10,31 @@ import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from vramscope.messages.headroom import HeadroomParams
-from vramscope.messages.live import EMPTY_SNAPSHOT
-from vramscope.messages.model import OpenParams
 from vramscope.messages.neighbours import NeighboursParams
 from vramscope.messages.node import NodeParams
 from vramscope.messages.planning import ExportParams
 from vramscope.messages.reporting import ReportParams
 from vramscope.messages.running import CountParams, PrefillParams, RunModelParams
+from vramscope_app import answers
 from vramscope_app.client import IMMEDIATE, QUIET, Call, Death, EngineClient, Refusal, Reply
+from vramscope_app.incoming_tables import IncomingTables
 from vramscope_app.place import HERE, Place
 from vramscope_app.replanning import Replanner
 from vramscope_app.rows.devices import device_of
-from vramscope_app.rows.history import History, record, redo, undo
-from vramscope_app.rows.report import is_report, read_only, run_of
-from vramscope_app.rows.scenario import declared, other_batches, wished
-from vramscope_app.state import EMPTY_RUN, NO_SLOTS, AppState, Busy, Engine
+from vramscope_app.rows.history import record, redo, undo
+from vramscope_app.rows.report import is_report
+from vramscope_app.rows.scenario import declared, other_batches
+from vramscope_app.state import AppState, Busy, Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vramscope.messages.columns import TableChunk
     from vramscope.messages.live import Progress, SnapshotInfo
-    from vramscope.messages.model import Hello
+    from vramscope.messages.model import Hello, OpenParams
     from vramscope.messages.planning import ScenarioInfo
     from vramscope.messages.running import SamplingInfo
-    from vramscope_app.rows.nodes import NodeTable
-
-KEPT_FAILURES = 20
-FIELDS = {
-    "headroom": "headroom",
-    "node": "node",
-    "neighbours": "neighbours",
-    "step": "run",
-    "replay": "run",
-    "slots": "slots",
-    "run_model": "outputs",
-    "snapshot": "live",
-}
-"""Requests whose result is a field of the state, as it is."""
-TABLES = {"nodes": "nodes", "arena": "arenas"}
-"""Kinds of tables and the fields of the state that hold them, by phase."""
-RUNNING = frozenset({"prefill", "step", "capture", "replay", "verify", "profile", "reset"})
-"""Requests after which the slots are asked for."""
-RESTARTING = frozenset({"prefill", "run_model", "reset"})
-"""Requests that start a new run."""
+    from vramscope_app.rows.history import History
 
 
 class Controller(QObject):
@@ -72,8 +53,7 @@ class Controller(QObject):
         super().__init__(parent)
         self.client = client
         self.state = AppState(place=place)
-        self._chunks: list[TableChunk] = []
-        self._tables: dict[str, dict[str, NodeTable]] = {}
+        self._tables = IncomingTables()
         self._curves_of: tuple[int | str, ...] = ()
         """Plan and cards of the newest curves that were asked for."""
         self._wishes: dict[str, Any] = {}
@@ -101,7 +81,8 @@ class Controller(QObject):
         """Ends the engine and starts one in another place, where nothing is open yet."""
         self.client.stop(0)
         self.client.command = place.command
-        self._set(**self._fresh(None), place=place, hello=None, model=None, notice=None)
+        self._forget_plan()
+        self._set(**answers.fresh(None), place=place, hello=None, model=None, notice=None)
         self.start()
 
     def restart(self) -> None:
@@ -251,7 +232,7 @@ class Controller(QObject):
     def _on_sent(self, call: Call) -> None:
         if call.method not in IMMEDIATE | QUIET:
             self._stop_quiet()
-        if call.method in RESTARTING:
+        if call.method in answers.RESTARTING:
             self.cleared.emit()
         self._set(busy=self._busy_now())
 
@@ -265,108 +246,43 @@ class Controller(QObject):
         self.snapshot.emit(snapshot)
 
     def _on_answer(self, reply: Reply) -> None:
-        take = getattr(self, f"_take_{reply.call.method}", None)
-        changes = take(reply) if take is not None else _taken(reply)
+        changes = self._changes_of(reply)
         if reply.call.method not in IMMEDIATE | QUIET:
             changes["notice"] = None
         self._set(busy=self._busy_now(), **changes)
-        if reply.call.method in RUNNING:
+        if reply.call.method in answers.RUNNING:
             self.client.call("slots")
         if reply.call.method == "open":
             self._replanner.send()
         elif reply.call.method == "plan":
             self._replanner.settled()
 
-    def _take_open(self, reply: Reply) -> dict[str, Any]:
-        model, same = reply.result, reply.call.params == self.state.opened
-        kept = self.state.scenario if same else wished(model.scenario, self._wishes)
-        self._wishes = {}
+    def _changes_of(self, reply: Reply) -> dict[str, Any]:
+        if reply.call.method == "plan":
+            if not self._replanner.newest(reply.call.id):
+                return {}
+            self._tables.forget()
+        if reply.call.method not in ("open", "report"):
+            return answers.changes(self.state, reply)
+        self._forget_plan()
         self.cleared.emit()
-        history = self.state.history if same else History()
-        return {**self._fresh(reply.call.params), "model": model, "scenario": kept, "history": history}
+        wishes = self._wishes
+        if reply.call.method == "open":
+            self._wishes = {}
+        return answers.changes(self.state, reply, wishes)
 
-    def _take_report(self, reply: Reply) -> dict[str, Any]:
-        """A report stands in the place of a model: there is a plan, and nothing to plan or run."""
-        shown = reply.result
-        self._tables = {}
-        self.cleared.emit()
-        return {
-            **self._fresh(OpenParams(path=shown.path)),
-            "report": shown.path,
-            "detailed": shown.detailed,
-            "headroom": shown.headroom,
-            "model": shown.model,
-            "scenario": shown.plan.scenario,
-            "history": History(),
-            "plan": read_only(shown.plan),
-            **run_of(shown),
-        }
-
-    def _fresh(self, source: msgspec.Struct | None) -> dict[str, Any]:
-        """Nothing of what was open before."""
-        self._chunks, self._curves_of = [], ()
+    def _forget_plan(self) -> None:
+        """Nothing that was asked about what was open before is waited for."""
+        self._curves_of = ()
+        self._tables.forget()
         self._replanner.forget()
-        return {
-            "source": source,
-            "opened": source,
-            "report": "",
-            "detailed": False,
-            "plan": None,
-            "headroom": None,
-            "nodes": {},
-            "arenas": {},
-            "node": None,
-            "neighbours": None,
-            "run": EMPTY_RUN,
-            "capture": None,
-            "verify": None,
-            "profile": None,
-            "slots": NO_SLOTS,
-            "outputs": None,
-            "live": EMPTY_SNAPSHOT,
-            "failures": (),
-        }
-
-    def _take_plan(self, reply: Reply) -> dict[str, Any]:
-        if not self._replanner.newest(reply.call.id):
-            return {}
-        self._tables = {}
-        before = self.state.plan
-        same = before is not None and before.scenario == reply.result.scenario
-        measured = {} if same else {"profile": None}
-        return {"plan": reply.result, "failures": _without(self.state.failures, "plan"), **measured}
 
     def _on_table(self, chunk: TableChunk) -> None:
-        kind, _, phase = chunk.table.partition(":")
         plan = self.state.plan
-        if kind not in TABLES or plan is None or plan.ticket != chunk.ticket:
-            return
-        if chunk.start == 0:
-            self._chunks = []
-        self._chunks.append(chunk)
-        if chunk.last:
-            from vramscope_app.rows.nodes import join_chunks  # NumPy comes after the engine's start
-
-            found = self._tables.setdefault(kind, {})
-            found[phase] = join_chunks(self._chunks)
-            self._chunks = []
-            if len(found) == len(plan.phases):
-                self._set(**{TABLES[kind]: dict(found)})
-
-    def _take_prefill(self, reply: Reply) -> dict[str, Any]:
-        return {"run": reply.result, "capture": None, "verify": None, "profile": None}
-
-    def _take_reset(self, reply: Reply) -> dict[str, Any]:
-        return {"run": reply.result, "verify": None}
-
-    def _take_capture(self, reply: Reply) -> dict[str, Any]:
-        return {"capture": reply.result, "run": reply.result.run}
-
-    def _take_verify(self, reply: Reply) -> dict[str, Any]:
-        return {"verify": reply.result, "run": reply.result.run}
-
-    def _take_profile(self, reply: Reply) -> dict[str, Any]:
-        return {"profile": reply.result, "run": reply.result.run}
+        if plan is not None and plan.ticket == chunk.ticket:
+            complete = self._tables.take(chunk, len(plan.phases))
+            if complete:
+                self._set(**complete)
 
     def _on_failure(self, refusal: Refusal) -> None:
         call = refusal.call
@@ -378,7 +294,7 @@ class Controller(QObject):
         if stale or refusal.error.code == "Cancelled":
             self._set(busy=self._busy_now())
         else:
-            failures = (refusal, *_without(self.state.failures, call.method))[:KEPT_FAILURES]
+            failures = answers.with_failure(self.state.failures, refusal)
             self._set(busy=self._busy_now(), notice=refusal, failures=failures)
         if call.method == "plan":
             self._replanner.settled()
@@ -386,14 +302,3 @@ class Controller(QObject):
     def _on_death(self, death: Death) -> None:
         self._replanner.forget()
         self._set(engine=Engine.DEAD, death=death, busy=None, notice=None)
-
-
-def _taken(reply: Reply) -> dict[str, Any]:
-    """The field that a result becomes; none for a result that nobody keeps."""
-    name = FIELDS.get(reply.call.method)
-    return {} if name is None else {name: reply.result}
-
-
-def _without(failures: tuple[Refusal, ...], method: str) -> tuple[Refusal, ...]:
-    """Failures of other methods: a newer request of the same kind makes the older failure pointless."""
-    return tuple(item for item in failures if item.call.method != method)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QLabel, QVBoxLayout, QWidget
 
 from vramscope_app import docks as dock_places
@@ -38,30 +38,18 @@ from vramscope_app.rows.devices import device_choices
 from vramscope_app.rows.measured import measured_columns, measured_nodes, node_parts
 from vramscope_app.rows.scenario import apply_change
 from vramscope_app.rows.status import engine_text, model_text, window_title
-from vramscope_app.rows.tables import (
-    PROBLEM_HEADINGS,
-    problem_rows,
-)
+from vramscope_app.rows.tables import PROBLEM_HEADINGS, problem_rows
 from vramscope_app.state import AppState
+from vramscope_app.streams import Streams
 from vramscope_app.theme import apply_theme
 from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QCloseEvent
 
-    from vramscope.messages.live import Events, SnapshotInfo
     from vramscope_app.controller import Controller
     from vramscope_app.look import Look
     from vramscope_app.settings import Settings
-
-BEAT_MILLISECONDS = 11
-"""Words and the two live charts take turns, each 30 times a second: together they would make a frame late."""
-FRESH_BEATS = 3
-"""Beats in which all three have shown the newest."""
-TABLE_BEATS = 20
-"""Tables of live numbers, costly to draw and slow to read, take one beat in so many: five a second."""
-IDLE_BEATS = 90
-"""Beats without news before the timer rests."""
 
 
 class MainWindow(CommandWindow):
@@ -87,9 +75,7 @@ class MainWindow(CommandWindow):
         self.palette_box = Palette(self)
         self.busy = BusyIndicator(self.actions_by_id["cancel"])
         self._engine_label, self._model_label = QLabel(), QLabel()
-        self._quiet = 0
-        self._beat = self._turn = 0
-        self._timer = QTimer(self)
+        self.streams = Streams(controller, self)
         self._build()
         self._connect()
         self._dress(look)
@@ -100,11 +86,6 @@ class MainWindow(CommandWindow):
     def look(self) -> Look:
         """Theme and icons now."""
         return self._look
-
-    @property
-    def refreshing(self) -> bool:
-        """Whether the timer of the streams runs."""
-        return self._timer.isActive()
 
     # Building
 
@@ -162,11 +143,7 @@ class MainWindow(CommandWindow):
     def _connect(self) -> None:
         control = self.controller
         control.changed.connect(self._show)
-        control.events.connect(self._take_events)
-        control.token.connect(self._take_token)
-        control.snapshot.connect(self._take_snapshot)
         control.logged.connect(self.log.add_text)
-        control.cleared.connect(self._clear)
         self.scenario.wanted.connect(control.edit)
         self.axes.edited.connect(control.declare)
         self.palette_box.chosen.connect(self.run_command)
@@ -204,9 +181,6 @@ class MainWindow(CommandWindow):
         self.recent_menu.triggered.connect(self._open_recent)
         self.sample_menu.triggered.connect(self._open_sample)
         self.language_menu.triggered.connect(self._choose_language)
-        self._timer.setTimerType(Qt.TimerType.PreciseTimer)
-        self._timer.setInterval(BEAT_MILLISECONDS)
-        self._timer.timeout.connect(self._refresh)
 
     # What changed
 
@@ -232,7 +206,7 @@ class MainWindow(CommandWindow):
             self._show_problems(new)
         self._show_capture(old, new)
         if new.live is not old.live:
-            self._news()
+            self.streams.news()
         else:
             self.run_panel.set_state(new)
             self.axes.set_position(new.run.position)
@@ -303,57 +277,6 @@ class MainWindow(CommandWindow):
             tr("Problems ({rows})", rows=len(rows)) if rows else tr("Problems")
         )
 
-    # Streams: taken at once, shown 30 times a second
-
-    def _take_events(self, events: Events) -> None:
-        self.events.add_events(events)
-        self.live.add_events(events)
-        self._news()
-
-    def _take_token(self, token: object) -> None:
-        self.run_panel.add_token(token)  # type: ignore[arg-type]  # the signal carries a TokenInfo
-        self.live.add_token(token)  # type: ignore[arg-type]  # the signal carries a TokenInfo
-        self._news()
-
-    def _take_snapshot(self, snapshot: SnapshotInfo) -> None:
-        self.live.add_snapshot(snapshot)
-        self._news()
-
-    def _news(self) -> None:
-        self._quiet = 0
-        if not self._timer.isActive():
-            self._timer.start()
-
-    def _refresh(self) -> None:
-        self._beat += 1
-        if self._beat % TABLE_BEATS == 1:
-            self._refresh_tables()
-            return
-        if self._quiet < FRESH_BEATS:
-            turns = (self._refresh_words, self.live.refresh_bytes, self.live.refresh_counts)
-            turns[self._turn % len(turns)]()
-            self._turn += 1
-        self._quiet += 1
-        if self._quiet > IDLE_BEATS:
-            self._timer.stop()
-
-    def _refresh_words(self) -> None:
-        state = self.controller.state
-        self.run_panel.refresh()
-        self.events.refresh()
-        self.run_panel.set_state(state)
-
-    def _refresh_tables(self) -> None:
-        state = self.controller.state
-        self.axes.set_position(max(state.run.position, state.live.position))
-        self.counters.set_snapshot(state.live)
-        self.capture_panel.set_slots(state.live.slots)
-
-    def _clear(self) -> None:
-        self.run_panel.clear()
-        self.live.clear()
-        self._news()
-
     def jump(self, node: str) -> None:
         """Shows a node in the tree."""
         if not self.nodes.jump(node):
@@ -393,6 +316,6 @@ class MainWindow(CommandWindow):
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802 - Qt's name
         """Keeps the layout and ends the engine."""
         self._settings.store_layout(self.saveGeometry(), self.saveState())
-        self._timer.stop()
+        self.streams.rest()
         self.controller.client.stop()
         super().closeEvent(event)

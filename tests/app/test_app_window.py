@@ -173,8 +173,8 @@ def test_the_refresh_timer_rests_when_nothing_comes(
     opened: Script, qtbot: QtBot, messages: ModuleType
 ) -> None:
     opened.events(messages.event(1))
-    assert opened.window.refreshing
-    qtbot.waitUntil(lambda: not opened.window.refreshing, timeout=4000)
+    assert opened.window.streams.refreshing
+    qtbot.waitUntil(lambda: not opened.window.streams.refreshing, timeout=4000)
 
 
 def test_plots_draw_over_time_and_per_step(opened: Script, messages: ModuleType) -> None:

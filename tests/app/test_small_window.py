@@ -98,5 +98,5 @@ def test_the_run_panel_is_told_once_for_many_snapshots(
         running.client.snapshot.emit(messages.snapshot(sequence))
     assert not told
     for _ in range(8):
-        window._refresh()
+        window.streams.refresh()
     assert [state.live.sequence for state in told] == [8], "one words beat showed the newest"

@@ -195,7 +195,7 @@ def german(spoken: None, tmp_path: Path, light: Look, messages: ModuleType) -> I
     made.client.snapshot.emit(messages.snapshot())
     made.events(messages.event(1))
     for _ in range(12):
-        made.window._refresh()
+        made.window.streams.refresh()
     yield made
     made.window.close()
     made.window.deleteLater()

@@ -13,6 +13,7 @@ from small_models import opened, session_of
 from vramscope.errors import RecordingError
 from vramscope.graph.dtypes import numpy_dtype
 from vramscope.graph.expr import evaluate
+from vramscope.run.eager import placed_for
 
 if TYPE_CHECKING:
     from vramscope.graph.model import Array, Model
@@ -120,7 +121,7 @@ def test_c28_captured_kernels_equal_eager_ones_byte_for_byte(name: str) -> None:
 def test_c28_a_shape_that_changes_under_a_capture_is_rejected() -> None:
     session = session_of(opened("g (float[N] x) => (float[N] y) { y = Exp(x) }"), {"N": 8})
     x, y = session.allocate_binding((4,), input_name="x"), session.allocate_binding((4,), output_name="y")
-    launch = session.place({}, session.map([x, y]), {}).program.launches[0]
+    launch = placed_for(session, {}, session.map([x, y]), {}).program.launches[0]
     launch.call.inputs = (np.zeros(3, np.float32),)
     with pytest.raises(RecordingError, match=r"\(4,\)") as caught:
         session.runner.device.record([_action(launch)])
@@ -156,7 +157,7 @@ def test_c26_attention_over_an_aliased_cache_that_grows_equals_eager_when_each_s
                 made[past].set_logical((1, 2, length, 8))
         eager, captured = sessions
         eager.run_with_device_bindings({}, list(buffers[0].values()))
-        placed = captured.place({}, captured.map(list(buffers[1].values())), {})
+        placed = placed_for(captured, {}, captured.map(list(buffers[1].values())), {})
         replay = captured.runner.device.record([_action(item) for item in placed.program.launches])
         buffers[1]["y"].write(np.zeros((1, 2, 1, 8), np.float32))
         replay()

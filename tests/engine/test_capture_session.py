@@ -11,6 +11,7 @@ from small_models import bound, opened, session_of
 
 from vramscope.run.audit import audit
 from vramscope.run.capture import CAPTURED, DEVICE_SEAM, GRAPH_NODE, HOST_SEAM, SeamReason, Segment
+from vramscope.run.eager import placed_for
 from vramscope.run.events import Event, EventKind
 from vramscope.run.session_types import SessionOptions
 
@@ -128,7 +129,7 @@ def six() -> tuple[ProgramSession, list[DeviceIoBinding]]:
 
 def test_c16_every_test_of_the_audit_in_its_order() -> None:
     session, bindings = six()
-    launches = session.place({}, session.map(bindings), {}).program.launches
+    launches = placed_for(session, {}, session.map(bindings), {}).program.launches
     index = session.runner.planner.index
     warm = {item.step.index for item in launches if item.step.node.operator != "Sin"}
     report = audit(index, session.runner.device, launches, frozenset(), warm, ())

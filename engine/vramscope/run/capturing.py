@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from vramscope.ops.spec import Lifetime
 from vramscope.run.audit import graph_decline
 from vramscope.run.capture import CaptureReport
+from vramscope.run.eager import placed_for
 from vramscope.run.events import EventKind
 from vramscope.run.graph import Recording
 from vramscope.run.launch import release_unplanned
@@ -60,7 +61,7 @@ def _placed(session: ProgramSession, mapped: Mapped, seeds: Mapping[int, tuple[i
     if session.state.preparation_required:
         kept = [Lifetime.SESSION_PERSISTENT, *([Lifetime.STEP_SCOPED] if session.pin_step_workspace else [])]
         session.runner.require_workspace(session.resolver(mapped), kept)
-    return session.place({}, mapped, seeds)
+    return placed_for(session, {}, mapped, seeds)
 
 
 def _graph_refusal(session: ProgramSession, mapped: Mapped) -> Decline | None:

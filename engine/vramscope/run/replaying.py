@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from vramscope.graph.model import ABSENT
 from vramscope.ops.spec import Lifetime
+from vramscope.run.eager import dispatched, placed_for, remember, run_placed
 from vramscope.run.events import EventKind
 from vramscope.run.graph import StepWork
 from vramscope.run.launch import release_unplanned, run_launch
@@ -71,7 +72,7 @@ def _placed(session: ProgramSession, slot: GraphSlot, mapped: Mapped) -> Placed:
     scratch = Lifetime.STEP_SCOPED in lifetimes and not session.pin_step_workspace
     if same and not scratch:
         return installed.placed
-    return session.place({}, mapped, slot.graph.seeds)
+    return placed_for(session, {}, mapped, slot.graph.seeds)
 
 
 def _launch(session: ProgramSession, slot: GraphSlot, placed: Placed) -> bool:
@@ -95,7 +96,7 @@ def _launch(session: ProgramSession, slot: GraphSlot, placed: Placed) -> bool:
 def finish_eagerly(session: ProgramSession, mapped: Mapped, done: BoundProgram, step: int) -> None:
     """Runs every step behind ``step`` at the shapes that values have now; what is done is taken over."""
     runner = session.runner
-    placed = session.place({}, mapped, {})
+    placed = placed_for(session, {}, mapped, {})
     program = placed.program
     for item in runner.planner.index.main_steps:
         if item.index <= step:
@@ -104,19 +105,17 @@ def finish_eagerly(session: ProgramSession, mapped: Mapped, done: BoundProgram, 
     for launch in program.launches:
         if launch.step.index > step:
             run_launch(program, launch, runner.memory)
-            session.dispatched(launch)
+            dispatched(session, launch)
     done.leases.extend(program.leases)
     program.leases.clear()
-    session.remember(placed)
+    remember(session, placed)
     session.state.finished = placed
 
 
 def _eagerly(session: ProgramSession, mapped: Mapped) -> bool:
     """The whole step without a graph, so that its results are right although the graph is gone."""
-    placed = session.place({}, mapped, {})
-    session.runner.run(placed.program, session.cancel, dispatched=session.dispatched)
-    deliver(session.runner, placed)
-    session.remember(placed)
+    placed = placed_for(session, {}, mapped, {})
+    run_placed(session, placed)
     return False
 
 

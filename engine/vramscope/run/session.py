@@ -10,22 +10,18 @@ from vramscope.graph.capacity import fixed_capacity_symbols
 from vramscope.graph.growing import growing_symbols, pinnable_symbols
 from vramscope.ops.spec import Lifetime
 from vramscope.plan.extents import planned_scenario
-from vramscope.plan.phase import plan_phase
 from vramscope.plan.planner import Planner
-from vramscope.run import capturing, replaying
+from vramscope.run import capturing, eager, preparing, replaying
 from vramscope.run.binding_factory import binding_spec, external_binding, own_binding
 from vramscope.run.branches import BranchMemo
 from vramscope.run.governing import Governance
 from vramscope.run.latching import submission
 from vramscope.run.mapping import Mapped, bind_shapes, map_bindings
-from vramscope.run.placing import deliver, fetch, place, upload
 from vramscope.run.runner import Runner
-from vramscope.run.seeding import WarmShapes, capture_signature, seen_shapes
 from vramscope.run.session_state import SessionState, new_state
 from vramscope.run.session_types import Outputs, SessionOptions
 from vramscope.run.traffic import MixtureTraffic
-from vramscope.run.variants import VariantCache, VariantStatistics, shape_key
-from vramscope.run.workspace import reserve_slot
+from vramscope.run.variants import VariantCache, VariantStatistics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,8 +34,6 @@ if TYPE_CHECKING:
     from vramscope.run.capture import CaptureReport, Decline
     from vramscope.run.device_binding import DeviceIoBinding
     from vramscope.run.events import CancelCheck
-    from vramscope.run.launch import Launch
-    from vramscope.run.placing import Placed
     from vramscope.run.slot import GraphSlot
 
 SlotName = Literal["Primary", "Verify"]
@@ -80,21 +74,7 @@ class ProgramSession:
             UnboundedAxisError: an axis has no ceiling. OutOfBudgetError: the budget does not hold it.
             BindingError: as :func:`~vramscope.run.mapping.map_bindings` and ``bind_shapes`` say.
         """
-        if not self._state.prepared:
-            self._runner.prepare(self._options.progress, self._options.cancel)
-            self._state.prepared = True
-        if not inputs and not bindings:
-            return None
-        mapped = self._map(bindings)
-        model, scenario = self._runner.planner.model, self._scenario
-        shapes = bind_shapes(model, scenario, inputs or {}, mapped, capacity=True)
-        plan = plan_phase(self._runner.planner.index, shapes, self._runner.resolver(shapes))
-        for refusal in plan.refusals:
-            raise refusal.error()
-        self._state.preparation_required = True
-        for lifetime in (Lifetime.SESSION_PERSISTENT, Lifetime.STEP_SCOPED):
-            reserve_slot(self._runner.memory, lifetime, plan.workspace)
-        return plan
+        return preparing.prepare(self, inputs or {}, bindings)
 
     def allocate_binding(
         self,
@@ -148,23 +128,9 @@ class ProgramSession:
         return self._run(inputs, bindings)
 
     def _run(self, inputs: Mapping[str, Array], bindings: Sequence[DeviceIoBinding]) -> Outputs:
-        mapped = self._map(bindings)
+        mapped = self.map(bindings)
         with self._request("run"):
-            placed = self.place(inputs, mapped, {})
-            upload(self._runner, placed, inputs)
-            self._runner.run(placed.program, self._options.cancel, dispatched=self.dispatched)
-            deliver(self._runner, placed)
-            self.remember(placed)
-            return self._outputs(placed)
-
-    def _outputs(self, placed: Placed) -> Outputs:
-        program = self._runner.planner.model.program
-        bound = placed.mapped.outputs
-        return {
-            name: None if name in bound else fetch(self._runner, placed.program.values[item])
-            for item in program.outputs
-            for name in (program.values[item].name,)
-        }
+            return eager.run(self, inputs, mapped)
 
     def warm_up(self, bindings: Sequence[DeviceIoBinding]) -> None:
         """Runs one eager step and puts back what it overwrote of its own inputs, as if it had not run.
@@ -172,7 +138,7 @@ class ProgramSession:
         Raises:
             BindingError: as for a run.
         """
-        with capturing.preserved(self, self._map(bindings)):
+        with capturing.preserved(self, self.map(bindings)):
             self._run({}, bindings)
 
     # ---------------------------------------------------------------------------------- capture, replay
@@ -190,7 +156,7 @@ class ProgramSession:
         Raises:
             BindingError: as for a run.
         """
-        mapped = self._map(bindings)
+        mapped = self.map(bindings)
         with self._request("capture"):
             return capturing.capture(self, mapped, bindings, preserve=preserve)
 
@@ -318,42 +284,20 @@ class ProgramSession:
 
     # ---------------------------------------------------------------------------------- the parts
 
-    def place(
-        self, inputs: Mapping[str, Array], mapped: Mapped, seeds: Mapping[int, tuple[int, ...]]
-    ) -> Placed:
-        """Binds the program at what is given now."""
-        model, scenario = self._runner.planner.model, self._scenario
-        shapes = bind_shapes(model, scenario, inputs, mapped)
-        placed = place(self._runner, shapes, inputs, mapped, seeds)
-        if self._state.memo is not None:
-            self._state.memo.attach(placed.program)
-        return placed
-
     def resolver(self, mapped: Mapped) -> Resolver:
         """What every shape is at these bindings."""
-        shapes = bind_shapes(self._runner.planner.model, self._scenario, {}, mapped)
+        shapes = bind_shapes(self._runner.planner.model, self.scenario, {}, mapped)
         return self._runner.resolver(shapes)
 
-    def remember(self, placed: Placed) -> None:
-        """What an eager run saw seeds the next capture on the active slot (semantics 2.1)."""
-        program = self._runner.planner.model.program
-        signature = capture_signature(program, placed.mapped.bindings)
-        seen = seen_shapes(placed.program, placed.resolver, program.outputs)
-        self._state.slot.warm = WarmShapes(signature, seen)
-
-    def dispatched(self, launch: Launch) -> None:
-        """Counts a kernel variant; one that is evicted takes the graphs that hold its node with it."""
-        if not self._state.variants.use(launch.step.index, shape_key(launch)):
-            return
-        cause = f"a kernel variant of {launch.step.node.name} was evicted"
-        for slot in self._state.slots.values():
-            if slot.graph is not None and slot.token is not None and launch.step.index in slot.graph.steps:
-                self._state.store.retire(slot.token, cause)
-
     @property
-    def _scenario(self) -> Scenario:
+    def scenario(self) -> Scenario:
         """The plan's scenario as the model that was planned understands it."""
         return planned_scenario(self._opened, self._runner.plan)
+
+    @property
+    def options(self) -> SessionOptions:
+        """How the session behaves."""
+        return self._options
 
     @property
     def cancel(self) -> CancelCheck:
@@ -366,9 +310,6 @@ class ProgramSession:
 
     def map(self, bindings: Sequence[DeviceIoBinding]) -> Mapped:
         """Validates bindings as :func:`~vramscope.run.mapping.map_bindings` does."""
-        return self._map(bindings)
-
-    def _map(self, bindings: Sequence[DeviceIoBinding]) -> Mapped:
         return map_bindings(self._runner.planner.model.program, self._runner.device, bindings)
 
     def _refuse_sequences(self, what: str, bound: frozenset[str] | set[str]) -> None:

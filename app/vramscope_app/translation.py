@@ -10,15 +10,18 @@ window is found again in reports, in the terminal and in an issue.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication, QLibraryInfo, QLocale, QTranslator
 
 from vramscope.resources import folder
+from vramscope_app.catalogue import FORMS, look_up, read_catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
+
+    from PySide6.QtCore import QObject
 
 SYSTEM = "system"
 LANGUAGES = {"en": "English", "de": "Deutsch"}
@@ -59,25 +62,33 @@ def choose(wish: str, system: Sequence[str]) -> str:
     return next((name for name in names if name in LANGUAGES), "en")
 
 
-def catalogues(language: str) -> list[tuple[str, Path]]:
-    """Files to load for a language, with the folders they are in: Qt's own words, then ours."""
-    if language == "en":
-        return []
-    qt = Path(QLibraryInfo.path(QLibraryInfo.LibraryPath.TranslationsPath))
-    return [(f"qtbase_{language}", qt), (f"vramscope_{language}", folder() / "translations")]
+class Catalogue(QTranslator):
+    """A catalogue as Qt asks it: also for Qt's own words, which it leaves to others."""
+
+    def __init__(self, path: Path, parent: QObject) -> None:
+        super().__init__(parent)
+        self._known = read_catalogue(path)
+
+    def isEmpty(self) -> bool:  # noqa: N802 - Qt's name
+        """An empty one would not be installed."""
+        return not self._known
+
+    def translate(self, context: str, text: str, note: str | None = None, n: int = -1) -> str | None:
+        """A text in this language; None, of which Qt makes a null string, where others are to be asked."""
+        found = "" if context else look_up(self._known, text, note or "", n)
+        return found or None
 
 
 def install(application: QCoreApplication, language: str) -> list[QTranslator]:
     """Makes the application speak a language; numbers stay as they are.
 
     Returns:
-        The translators that were loaded, which the application keeps as its children.
+        The translators that were loaded, which the application keeps as its children: Qt's words, then ours.
     """
     QLocale.setDefault(NUMBERS)
-    loaded = []
-    for name, place in catalogues(language):
-        translator = QTranslator(application)
-        if translator.load(name, str(place)):
-            application.installTranslator(translator)
-            loaded.append(translator)
-    return loaded
+    if language not in FORMS:
+        return []
+    qt = QTranslator(application)
+    qt.load(f"qtbase_{language}", QLibraryInfo.path(QLibraryInfo.LibraryPath.TranslationsPath))
+    ours = Catalogue(folder() / "translations" / f"vramscope_{language}.ts", application)
+    return [item for item in (qt, ours) if application.installTranslator(item)]

@@ -32,7 +32,8 @@ from PySide6.QtWidgets import (
 )
 from tests.app.conftest import make_script
 
-from vramscope_app.translation import choose, install, marked, tr
+from vramscope_app.catalogue import FORMS, look_up, read_catalogue
+from vramscope_app.translation import LANGUAGES, choose, install, marked, tr
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,14 +132,14 @@ def test_a_loose_word_would_be_found(translate: ModuleType) -> None:
     assert {text.source for text in translate.texts_of(ast.parse(wrapped))} == {"Open", "Node name"}
 
 
-def test_the_catalogues_are_whole_and_compiled(translate: ModuleType) -> None:
+def test_the_catalogues_are_whole(translate: ModuleType) -> None:
     texts = translate.every_text()
-    for language in translate.FORMS:
+    for language in FORMS:
         assert not translate.faults(translate.CATALOGUES / f"vramscope_{language}.ts", texts)
 
 
 def test_translations_keep_values_lines_and_mnemonics(translate: ModuleType) -> None:
-    known = translate.read(translate.CATALOGUES / "vramscope_de.ts")
+    known = read_catalogue(translate.CATALOGUES / "vramscope_de.ts")
     for (source, _), forms in known.items():
         for form in forms:
             assert fields(form) == fields(source), source
@@ -151,7 +152,7 @@ def test_every_sign_is_in_the_plainest_font(qapp: object, translate: ModuleType)
     if "DejaVu Sans" not in QFontDatabase.families():
         pytest.skip("the font DejaVu Sans, which every Linux desktop has, is not here")
     metrics = QFontMetrics(QFont("DejaVu Sans"))
-    known = translate.read(translate.CATALOGUES / "vramscope_de.ts")
+    known = read_catalogue(translate.CATALOGUES / "vramscope_de.ts")
     texts = "".join(text for (source, _), forms in known.items() for text in (source, *forms))
     assert not {sign for sign in texts if sign != "\n" and not metrics.inFontUcs4(ord(sign))}
 
@@ -230,7 +231,7 @@ def table_texts(view: QTableView | QTreeView) -> Iterator[str]:
 
 
 def test_a_german_window_shows_no_english_word(german: Script, translate: ModuleType) -> None:
-    known = translate.read(translate.CATALOGUES / "vramscope_de.ts")
+    known = read_catalogue(translate.CATALOGUES / "vramscope_de.ts")
     german_words = {form for forms in known.values() for form in forms}
     english = {source for (source, _), forms in known.items() if source not in forms} - german_words
     shown = [text.replace("\u200b", "") for text in shown_texts(german.window)]
@@ -281,6 +282,24 @@ def test_numbers_are_the_same_in_every_language(spoken: None) -> None:
     assert tr("{n:,} step(s)", n=1) == "1 Schritt"
     assert tr("{n:,} step(s)", n=1234) == "1,234 Schritte"
     assert QLocale().toString(1234) == "1,234"
+
+
+def test_a_counted_word_has_a_form_for_one_and_one_for_the_rest() -> None:
+    known = {("{n} file(s)", ""): ["{n} Datei", "{n} Dateien"], ("Run", "noun"): ["Lauf"]}
+    assert [look_up(known, "{n} file(s)", "", n) for n in (0, 1, 2)] == [
+        "{n} Dateien",
+        "{n} Datei",
+        "{n} Dateien",
+    ]
+    assert look_up(known, "Run", "noun", -1) == "Lauf"
+    assert look_up(known, "Run", "", -1) == "", "another meaning, of which nothing is known"
+    assert dict.fromkeys(set(LANGUAGES) - {"en"}, 2) == FORMS
+
+
+def test_qt_s_own_words_are_german_too(spoken: None) -> None:
+    assert QCoreApplication.translate("QPlatformTheme", "Cancel") == "Abbrechen"
+    assert QCoreApplication.translate("elsewhere", "Capture") == "Capture", "ours are of no context"
+    assert QCoreApplication.translate("", "no such words") == "no such words"
 
 
 def test_english_needs_no_catalogue(qapp: object) -> None:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from vramscope.api import make_plan, open_path
 from vramscope.decode.decoder import Decoder
 from vramscope.devices.card import Outside
 from vramscope.devices.host import HostDevice
-from vramscope.messages.planning import DEVICE_CONTEXT
+from vramscope.messages.model import OpenParams
+from vramscope.messages.planning import DEVICE_CONTEXT, BytesFigure, PlanParams
+from vramscope.messages.running import PrefillParams
 from vramscope.plan.outside import CODE_BYTES, NODE_BYTES, outside_bytes
 from vramscope.plan.types import Certainty, Component, ComponentName, Plan, Scenario
+from vramscope.report.compare import prediction
+from vramscope.server.engine import Engine
+from vramscope.server.listener import Listener
 from vramscope.server.live import snapshot_info
 
 if TYPE_CHECKING:
@@ -85,3 +91,28 @@ def test_without_pages_nothing_is_known(shared_models: Path) -> None:
     decoder = Decoder(model, make_plan(model, Scenario(context=64)), device=UnpagedDevice())
     assert context_of(decoder.plan).figure.bytes is None
     decoder.close()
+
+
+def test_the_engine_bounds_it_in_records_and_plans_once_a_device_was_open(
+    shared_models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vramscope.server.devices.make_device", lambda *_: CardDevice())
+    engine, listener = Engine(), Listener()
+    info = engine.open(OpenParams(path=str(shared_models / "tiny" / "tiny-llama-fp32-cpu")), listener)
+    scenario = msgspec.structs.replace(info.scenario, context=64, prompt=8)
+
+    def planned() -> BytesFigure:
+        made = engine.plan(PlanParams(scenario=scenario), listener)
+        return next(row.figure for row in made.components if row.name == DEVICE_CONTEXT)
+
+    assert planned().bytes is None
+    engine.prefill(PrefillParams(scenario=scenario, tokens=[1, 2, 3]), listener)
+    record = engine.run_record()
+    assert record is not None
+    (row,) = [row for row in prediction(record) if row.name == DEVICE_CONTEXT]
+    assert row.left == planned()
+    assert row.left is not None
+    assert row.left.certainty == Certainty.BOUND.value
+    assert row.difference is not None
+    assert row.difference <= 0
+    engine.close()

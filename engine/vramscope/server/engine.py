@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from vramscope.decode.tokenizer import Tokenizer
     from vramscope.devices.base import Device
+    from vramscope.devices.card import Outside
     from vramscope.devices.governor_process import ProcessMemoryManager
     from vramscope.devices.governor_types import MemoryGovernor
     from vramscope.devices.sampling import Sampling
@@ -58,6 +59,8 @@ class Engine:
         self._generation_of: tuple[Scenario, Sampling, str, bool] | None = None
         self._tokenizer: Tokenizer | None = None
         self._memory: ProcessMemoryManager | None = None
+        self._outside: dict[str, Outside] = {}
+        """Per runtime what its device's card held beside buffers when it was last opened."""
         self._tickets = 0
         self.plain: RunRecord | None = None
         """What the newest run of a model that is no decoder took."""
@@ -147,7 +150,7 @@ class Engine:
 
         planner = self.planner
         started = perf_counter()
-        plan = planner.plan(scenario)
+        plan = self.seen(planner.plan(scenario))
         milliseconds = (perf_counter() - started) * 1000
         check_maxima(plan)
         ticket = self._tickets + 1
@@ -162,6 +165,13 @@ class Engine:
         )
         self._plan, self._plan_info, self._tickets = plan, info, ticket
         return info
+
+    def seen(self, plan: Plan) -> Plan:
+        """The plan with the device context bounded, once a device of its runtime was open."""
+        from vramscope.plan.outside import with_context
+
+        outside = self._outside.get(plan.scenario.runtime)
+        return plan if outside is None else with_context(plan, outside.taken, outside.page)
 
     def headroom(self) -> list[HeadroomInfo]:
         """Totals around the newest plan: every context of a grid at every batch."""
@@ -245,14 +255,16 @@ class Engine:
 
     def device_for(self, name: str, scenario: Scenario) -> tuple[Device, MemoryGovernor]:
         """A device and its governor, whose limit is the scenario's budget, else the card's usual share."""
+        from vramscope.devices.card import outside_of
         from vramscope.devices.governor_limits import Auto, Bytes, resolve_limit
         from vramscope.devices.governor_process import ProcessMemoryManager
         from vramscope.devices.governor_types import Tier
         from vramscope.plan.planner import available_bytes
-        from vramscope.server.devices import capacity_of, make_device
+        from vramscope.server.devices import capacity_of, make_device, runtime_of
 
         budget = available_bytes(scenario)
         target = make_device(name, budget)
+        self._outside[runtime_of(name)] = outside_of(target)
         self._memory = self._memory or ProcessMemoryManager()
         governor = self._memory.governor(target.name, {})
         stated = Auto() if budget is None else Bytes(budget)

@@ -94,7 +94,6 @@ class Generation:
         Raises:
             InvalidRequestError: experts are to be watched and there are none.
         """
-        self.plan = plan
         self.sampling = sampling
         self._tokenizer = tokenizer
         self._listener = Listener()
@@ -113,6 +112,11 @@ class Generation:
         self._produced = 0
         self.profiled: ProfileInfo | None = None
         """The newest profile."""
+
+    @property
+    def plan(self) -> Plan:
+        """What is run, with the device context that the open device bounds."""
+        return self._decoder.plan
 
     def _tell(self, event: Event) -> None:
         self._listener.event(event)

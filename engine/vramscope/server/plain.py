@@ -57,7 +57,7 @@ def run_model(engine: Engine, params: RunModelParams, listener: Listener) -> Run
     finally:
         device.close()
     milliseconds = (perf_counter() - started) * 1000
-    engine.plain = plain_record(plan, ran, params.device)
+    engine.plain = plain_record(engine.seen(plan), ran, params.device)
     kept = engine.plain.snapshot
     listener.snapshot(lambda: kept, final=True)
     if target is not None:

@@ -113,7 +113,7 @@ def _cells(model: QAbstractItemModel, row: int, columns: Iterable[int], parent: 
     for column in columns:
         index = model.index(row, column, parent)
         text = str(index.data() or "")
-        short = text.endswith("B") or is_nothing(text)
+        short = text.endswith(("B", "%")) or is_nothing(text)
         tip = index.data(Qt.ItemDataRole.ToolTipRole) if short else ""
         found.append((text, str(tip or "")))
     return found

@@ -250,6 +250,10 @@
             <translation>, {nodes} unbekannt</translation>
         </message>
         <message>
+            <source>4096, 1.5M or 2GiB</source>
+            <translation>4096, 1.5M oder 2GiB</translation>
+        </message>
+        <message>
             <source>; no context fits</source>
             <translation>; kein Kontext passt</translation>
         </message>
@@ -1578,6 +1582,10 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
             <translation>Formen der Ausgaben; ≤ vor einer Schranke</translation>
         </message>
         <message>
+            <source>Share of peak</source>
+            <translation>Anteil der Spitze</translation>
+        </message>
+        <message>
             <source>Share past and present in one buffer</source>
             <translation>Past und Present in einen Puffer legen</translation>
         </message>
@@ -1940,6 +1948,10 @@ zu belegen; ein aufgezeichneter Graph geht verloren, wenn der Cache umzieht</tra
             <translation>Was die Balken messen</translation>
         </message>
         <message>
+            <source>What the node made that is alive at the phase's peak, as a part of all that is alive then; of a scope all its nodes</source>
+            <translation>Was der Knoten erzeugt hat und in der Spitze der Phase lebt, als Teil von allem, was dann lebt; von einem Bereich alle seine Knoten</translation>
+        </message>
+        <message>
             <source>What the slot held before</source>
             <translation>Was der Platz vorher hielt</translation>
         </message>
@@ -1981,11 +1993,13 @@ zu belegen; ein aufgezeichneter Graph geht verloren, wenn der Cache umzieht</tra
         </message>
         <message>
             <source>Words stand anywhere. op:MatMul  scope:layers.3  path:seam  kernel:reference  known:bound  out:4096
-bytes&gt;1M  weights&gt;=2GiB  output=unknown  us&gt;100  launch:3   a leading − turns a term: -name:norm
-* stands for any letters, op:=Add for the whole word, "two words" for a space</source>
+bytes&gt;1M  weights&gt;=2GiB  output=unknown  share&gt;5%  us&gt;100  launch:3
+a leading − turns a term: -name:norm   * stands for any letters
+op:=Add for the whole word, "two words" for a space</source>
             <translation>Wörter stehen irgendwo. op:MatMul  scope:layers.3  path:seam  kernel:reference  known:bound  out:4096
-bytes&gt;1M  weights&gt;=2GiB  output=unknown  us&gt;100  launch:3   ein − davor kehrt um: -name:norm
-* steht für beliebige Zeichen, op:=Add für das ganze Wort, "zwei Wörter" für ein Leerzeichen</translation>
+bytes&gt;1M  weights&gt;=2GiB  output=unknown  share&gt;5%  us&gt;100  launch:3
+ein − davor kehrt um: -name:norm   * steht für beliebige Zeichen
+op:=Add für das ganze Wort, "zwei Wörter" für ein Leerzeichen</translation>
         </message>
         <message>
             <source>Workspace</source>
@@ -2976,6 +2990,10 @@ Ausgaben: {size}</translation>
             <translation>{operator} (Opset {opset}), Schritt {step} von {phase}, Kernel: {kernel}</translation>
         </message>
         <message>
+            <source>{part} of {whole} alive at the peak: {percent:.4f}%</source>
+            <translation>{part} von {whole}, die in der Spitze leben: {percent:.4f}%</translation>
+        </message>
+        <message>
             <source>{path} cannot be written</source>
             <translation>{path} lässt sich nicht schreiben</translation>
         </message>
@@ -3009,8 +3027,8 @@ Ausgaben: {size}</translation>
             <translation>{target} bei Batch {batch}{length}</translation>
         </message>
         <message>
-            <source>{term}: {value} is no amount such as 4096, 1.5M or 2GiB</source>
-            <translation>{term}: {value} ist keine Menge wie 4096, 1.5M oder 2GiB</translation>
+            <source>{term}: {value} is no amount such as {examples}</source>
+            <translation>{term}: {value} ist keine Menge wie {examples}</translation>
         </message>
         <message>
             <source>{time:,.3f} µs</source>

@@ -218,6 +218,7 @@ def chunk(phase: str, *, ticket: int = 1, scale: int = 1) -> TableChunk:
             integer_column("output_bytes", sizes),
             integer_column("workspace_bytes", [0, 0, 32 * MIB, 0, 0, 0]),
             integer_column("live_bytes", [size * 2 if size > 0 else 0 for size in sizes]),
+            integer_column("peak_bytes", [0, 0, 30 * MIB, 10 * MIB, 0, 0]),
         ],
         last=True,
     )

@@ -26,6 +26,7 @@ from vramscope.protocol import ErrorInfo
 from vramscope_app.client import Call, Death, Refusal, Reply
 from vramscope_app.look import Look
 from vramscope_app.panels.busy import busy_text
+from vramscope_app.rows.columns import COLUMNS
 from vramscope_app.state import Busy, Engine
 from vramscope_app.theme import DARK, LIGHT
 
@@ -194,7 +195,7 @@ def test_capture_declines_and_paths(opened: Script, messages: ModuleType) -> Non
     window = opened.window
     assert window.capture_panel.declines.model.rowCount() == 1
     index = window.nodes.model.index_of("/model/layers.0/attn/GQA")
-    path = index.siblingAtColumn(7)
+    path = index.siblingAtColumn([column.key for column in COLUMNS].index("path"))
     assert path.data() == "eager · HostControlFlowOrSequence"
     window.capture_panel.declines.view.activated.emit(window.capture_panel.declines.model.index(0, 0))
     assert window.nodes.table_name(window.nodes.view.currentIndex()) == "/model/layers.0/attn/GQA"

@@ -41,6 +41,8 @@ def test_cells_as_values() -> None:
     assert csv_value("–", "0 bytes") == 0
     assert csv_value("unknown", "unknown") is None
     assert csv_value("–", "") is None
+    assert csv_value("—", "—") is None
+    assert csv_value("<0.1%", "3 bytes of 9,000 bytes alive at the peak: 0.0333%") == "0.0333%"
     assert csv_value("1×≤64", "") == "1×≤64"
     assert csv_table(("a", "b"), [[("=x", ""), ("2", "")]]) == "a,b\r\n'=x,2\r\n"
 
@@ -53,6 +55,7 @@ def test_the_node_tree_is_written_with_full_paths_and_every_byte(planned: Script
     assert (leaf["Weights"], leaf["Output"], leaf["Workspace"]) == (str(512 * 2**20), str(8 * 2**20), "0")
     assert found["model/layers.0"]["Weights"] == str(1024 * 2**20)
     assert found["model/layers.1/mlp/MatMul"]["Output"] == ""  # unknown
+    assert found["model/layers.0/attn"]["Share of peak"] == "75.0000%"
     assert len(rows) == 6 + 7
 
 

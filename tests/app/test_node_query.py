@@ -39,6 +39,11 @@ EVERY = [0, 1, 2, 3, 4, 5]
         ("output<1T", [0, 1, 2, 3, 5]),
         ("bytes>520M", [0, 3]),
         ("step<2", [0, 1]),
+        ("share>5%", [2, 3]),
+        ("share>=75", [2]),
+        ("share=25%", [3]),
+        ("share=0", [0, 1, 4, 5]),
+        ("share=unknown", []),
         ("step=4", [4]),
         ('"layers.0/attn"', [1, 2]),
         ("name:lm_head", [5]),
@@ -57,6 +62,8 @@ def test_a_query_finds(messages: ModuleType, query: str, found: list[int]) -> No
         ("shape:64", "There is no shape:; use one of op:, name:"),
         ("bytes>1Q", "1Q is no amount such as 4096"),
         ("bytes>", "nothing is no amount"),
+        ("share>1M", "share>1M: 1M is no amount such as 5%"),
+        ("share:5%", "share is compared with an amount"),
         ("bytes:1M", "bytes is compared with an amount: bytes>1M"),
         ("op>1M", "op is a text: op:1M"),
         ("size>1M", "There is no size to compare; use one of bytes"),
@@ -101,7 +108,7 @@ def test_columns_are_chosen_moved_and_remembered(script: Script) -> None:
     assert "domain" in columns.shown
     assert "workspace_bytes" not in columns.shown
     header = script.window.nodes.view.header()
-    header.moveSection(header.visualIndex(6), 1)
+    header.moveSection(header.visualIndex(7), 1)
     assert script.window._settings.columns == columns.shown
     assert columns.shown[:2] == ["name", "certainty"]
     columns.show_columns(["output_shapes", "no such column", "operator"])

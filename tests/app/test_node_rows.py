@@ -10,20 +10,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vramscope.messages.columns import TableChunk, integer_column, text_column
-from vramscope_app.rows.columns import group_text, node_text, node_tip, short_name, sort_keys, view_of
+from vramscope_app.rows.columns import (
+    group_text,
+    group_tip,
+    node_text,
+    node_tip,
+    share_text,
+    short_name,
+    sort_keys,
+    view_of,
+)
 from vramscope_app.rows.nodes import (
+    PEAK,
     NodeTable,
     Tree,
     build_tree,
     group_totals,
     join_chunks,
     scopes_of,
+    shares,
     with_paths,
 )
 from vramscope_app.rows.query import Haystack, parse
 
 if TYPE_CHECKING:
     from types import ModuleType
+
+    from numpy.typing import NDArray
 
 
 def walk(tree: Tree, item: int = -1) -> list[int]:
@@ -135,6 +148,27 @@ def test_cells_of_nodes_mark_bounds_and_unknown(messages: ModuleType) -> None:
     assert "in: 1×64×576" in node_tip(view, 1, "name")
     assert view.share(0, "weight_bytes") == 1.0
     assert view.share(4, "output_bytes") == 0.0
+
+
+def test_parts_of_the_peak_are_of_all_that_is_alive_then(messages: ModuleType) -> None:
+    view = view_of(join_chunks([messages.chunk("decode")]), grouped=True)
+    texts = [node_text(view, row, PEAK, short=True) for row in range(4)]
+    assert texts == ["0%", "0%", "75.0%", "25.0%"]
+    assert view.share(2, PEAK) == 0.75
+    assert node_tip(view, 2, PEAK) == "31,457,280 bytes of 41,943,040 bytes alive at the peak: 75.0000%"
+    parts = {name: group_text(view, group, PEAK) for group, name in enumerate(view.scopes.names)}
+    assert (parts["layers.0"], parts["layers.1"], parts["embed"]) == ("100.0%", "0%", "0%")
+    assert group_tip(view, view.scopes.names.index("attn"), PEAK).endswith(": 75.0000%")
+    assert [share_text(part, 10_000) for part in (1, 5, 10)] == ["<0.1%", "<0.1%", "0.1%"]
+
+
+@pytest.mark.parametrize("numbers", [{}, {PEAK: np.array([-1, -1])}, {PEAK: np.array([0, 0])}])
+def test_a_part_of_a_peak_that_nobody_knows_is_no_0(numbers: dict[str, NDArray[np.int64]]) -> None:
+    view = view_of(NodeTable(1, 2, {"scope": ["a", "a"]}, numbers), grouped=True)
+    assert [node_text(view, 0, PEAK, short=True), node_tip(view, 0, PEAK)] == ["—", "—"]
+    assert [group_text(view, 0, PEAK), group_tip(view, 0, PEAK)] == ["—", "—"]
+    assert shares(view.table).tolist() == [-1, -1]
+    assert view.share(0, PEAK) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ def node_table(rows: int) -> NodeTable:
         "output_bytes": (steps * 104_729) % 1013 * 4096,
         "workspace_bytes": (steps * 31) % 11 * 65_536,
         "live_bytes": (steps * 17) % 4093 * 4096,
+        "peak_bytes": np.where(steps % 1000, 0, 4096 * (steps // 1000)),
     }
     texts = {
         "name": [f"/model/layers.{layer}/node.{step}" for step, layer in enumerate(layers.tolist())],

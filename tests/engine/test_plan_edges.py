@@ -24,7 +24,7 @@ from vramscope.plan.four_bits import four_bit_savings
 from vramscope.plan.headroom import even_contexts, grid, plan_headroom
 from vramscope.plan.kv import first_capacity
 from vramscope.plan.options import binding_option
-from vramscope.plan.phase import live_bytes
+from vramscope.plan.phase import bytes_at_peak, live_bytes
 from vramscope.plan.shapes import Refused
 from vramscope.plan.sizes import symbol_ranges
 from vramscope.plan.symbols import PhaseBindings, bind_symbols
@@ -46,6 +46,16 @@ if TYPE_CHECKING:
 def test_a_value_of_one_step_is_alive_in_it() -> None:
     plan = plan_arena([Owner(0, 0, 2), Owner(1, 1, 1)], {0: 16, 1: 32})
     assert live_bytes(plan, 3)[:4] == [16, 48, 16, 0]
+    assert bytes_at_peak(plan) == {0: 16, 1: 32}
+
+
+def test_what_is_overwritten_in_place_is_not_alive_at_the_peak_that_its_successor_makes() -> None:
+    plan = plan_arena(
+        [Owner(0, 0, 1), Owner(1, 1, 2, (0,)), Owner(2, 1, 1), Owner(3, 2, 3)], {0: 8, 1: 8, 2: 4, 3: 2}
+    )
+    assert (plan.peak_step, plan.live_peak) == (1, 12)
+    assert bytes_at_peak(plan) == {1: 12}
+    assert bytes_at_peak(plan_arena([], {})) == {}
 
 
 @pytest.mark.parametrize(("extent", "high"), [(3, 0), (5, 0), (6, 1), (9, 4)])

@@ -88,6 +88,22 @@ def test_its_tables_are_those_of_the_plan(saved: tuple[Path, PlanDocument]) -> N
     assert found.arenas["decode"]
 
 
+def test_a_report_of_an_older_version_does_not_know_parts_of_the_peak(
+    tmp_path: Path, saved: tuple[Path, PlanDocument]
+) -> None:
+    def older(content: Any) -> None:  # noqa: ANN401 - JSON
+        assert content["node_columns"].pop() == "peak_bytes"
+        for rows in content["nodes"].values():
+            for row in rows:
+                del row[-1]
+
+    found = read_report(spoiled(tmp_path, saved, older))
+    assert {row.peak_bytes for row in entries(found, "decode")} == {None}
+    assert entries(found, "decode") == [row._replace(peak_bytes=None) for row in entries(saved[1], "decode")]
+    for form in FORMATS.values():
+        assert form.text(found)
+
+
 def delete(*keys: str) -> Callable[[Any], None]:
     def spoil(content: Any) -> None:  # noqa: ANN401 - JSON
         for key in keys[:-1]:
@@ -129,6 +145,7 @@ def many(content: Any) -> None:  # noqa: ANN401 - JSON
         (put([], "node_columns"), "column name"),
         (put([1], "nodes", "decode", 0), "cells"),
         (put(-5, "nodes", "decode", 0, 9), "number that cannot be"),
+        (put("many", "nodes", "decode", 0, -1), "number that cannot be"),
         (put(2**63, "nodes", "decode", 0, 9), "number that cannot be"),
         (put(None, "nodes", "decode", 0, 0), "number that cannot be"),
         (put(7, "nodes", "decode", 0, 1), "no text"),

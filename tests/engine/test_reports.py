@@ -82,6 +82,8 @@ def test_node_tables_carry_every_row_of_every_phase() -> None:
     assert found["workspace_bytes"] == [0, 64, 0]
     assert found["live_bytes"] == [-1, -1, -1]
     assert table(chunks[1:])["live_bytes"] == [40]
+    assert found["peak_bytes"] == [-1, -1, -1]
+    assert table(chunks[1:])["peak_bytes"] == [16]
     assert found["scope"] == ["model/layers.0"] * 3
 
 

@@ -50,7 +50,7 @@ def node_row(step: int, name: str, output: Figure, shape: Exact | Bounded | Refu
     """A row with 64 bytes of scratch at step 1."""
     workspace = WorkspaceRequirement(64, 256) if step == 1 else NO_WORKSPACE
     scope, inputs = ("model", "layers.0"), (Exact((2, 3)),)
-    return NodeRow(step, name, "Gemm", "", scope, "host", inputs, (shape,), 24, output, workspace, 40)
+    return NodeRow(step, name, "Gemm", "", scope, "host", inputs, (shape,), 24, output, workspace, 40, 16)
 
 
 def phase_plan(phase: Phase, rows: tuple[NodeRow, ...]) -> PhasePlan:

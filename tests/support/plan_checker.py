@@ -65,6 +65,7 @@ def check_phase(model: Model, phase: PhasePlan) -> None:
         born, dies = lifetime(program, views, value)
         assert (placement.first, placement.last) == (born, dies), program.values[value].name
     check_arena(program, views, phase.arena)
+    check_parts_of_the_peak(phase)
     _check_scratch(phase)
 
 
@@ -96,6 +97,15 @@ def check_arena(program: Program, views: Mapping[int, int], arena: ArenaPlan) ->
     assert arena.live_peak == max(live.values(), default=0)
     if live:
         assert live.get(arena.peak_step, 0) == arena.live_peak
+
+
+def check_parts_of_the_peak(phase: PhasePlan) -> None:
+    """Each node's part of the peak is of what it makes, and the parts are all that is alive then."""
+    made: dict[int, int] = {}
+    for item in phase.arena.placements.values():
+        made[item.first] = made.get(item.first, 0) + item.size
+    assert all(0 <= row.peak_bytes <= made.get(row.step, 0) for row in phase.nodes)
+    assert sum(row.peak_bytes for row in phase.nodes) == phase.arena.live_peak
 
 
 def live_at(arena: ArenaPlan, step: int) -> int:

@@ -23,7 +23,7 @@ from vramscope_app.panels.node_columns import ColumnMenu
 from vramscope_app.panels.share import NodeCellDelegate
 from vramscope_app.panels.table import LEAST_HEIGHT
 from vramscope_app.rows.columns import COLUMNS
-from vramscope_app.rows.nodes import EMPTY_TABLE, NodeTable
+from vramscope_app.rows.nodes import EMPTY_TABLE, PEAK, NodeTable
 from vramscope_app.rows.query import HELP
 from vramscope_app.translation import tr
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from vramscope_app.look import Look
 
 SEARCH_MILLISECONDS = 120
-SHARED = frozenset({"weight_bytes", "output_bytes", "workspace_bytes", "live_bytes", "nanoseconds"})
+SHARED = frozenset({"weight_bytes", "output_bytes", "workspace_bytes", "live_bytes", PEAK, "nanoseconds"})
 """Columns with a bar below the number."""
 OPEN_ROWS = 400
 """A tree with fewer nodes than this is opened whole."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vramscope_app.rows.nodes import UNKNOWN, NodeTable, Scopes, group_totals, scopes_of
+from vramscope_app.rows.nodes import PEAK, UNKNOWN, NodeTable, Scopes, group_totals, peak_total, scopes_of
 from vramscope_app.text import UNKNOWN as UNKNOWN_WORD
 from vramscope_app.text import exact_bytes, short_bytes
 from vramscope_app.translation import tr
@@ -45,6 +45,14 @@ COLUMNS = (
     NodeColumn("workspace_bytes", "Workspace", 11, "Planned scratch; of a scope the largest", right=True),
     NodeColumn(
         "live_bytes", "Live", 10, "Arena bytes alive while the node runs; of a scope the most", right=True
+    ),
+    NodeColumn(
+        PEAK,
+        "Share of peak",
+        13,
+        "What the node made that is alive at the phase's peak, as a part of all that is alive then; "
+        "of a scope all its nodes",
+        right=True,
     ),
     NodeColumn("certainty", "Known as", 10, "How the output bytes are known: exact, bound or unknown"),
     NodeColumn("path", "Path", 12, "After a capture: captured, or eager with the reason"),
@@ -93,10 +101,10 @@ class NodeView:
     bounded: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """Per scope how many of its nodes have outputs that are only bounded."""
     peaks: Mapping[str, int] = field(default_factory=dict)
-    """Per column of bytes its largest value."""
+    """Per column of bytes its largest value; of the bytes at the peak all of them."""
 
     def share(self, row: int, key: str) -> float:
-        """A node's bytes as a part of the column's largest, 0 to 1; 0 for a scope."""
+        """A node's bytes as a part of the column's largest or of the peak, 0 to 1; 0 for a scope."""
         if row < 0 or key not in NUMBER_COLUMNS or not self.peaks[key]:
             return 0.0
         return max(self.table.number(key, row), 0) / self.peaks[key]
@@ -128,13 +136,14 @@ def view_of(table: NodeTable, *, grouped: bool, scopes: Scopes | None = None) ->
         key: group_totals(groups, (table.integers(key) == UNKNOWN).astype(np.int64)) for key in NUMBER_COLUMNS
     }
     peaks = {key: int(table.integers(key).max(initial=0)) for key in NUMBER_COLUMNS}
+    peaks[PEAK] = peak_total(table)
     return NodeView(table, groups, totals, counts, unknown, group_totals(groups, bounds), peaks)
 
 
 def node_text(view: NodeView, row: int, key: str, *, short: bool) -> str:
     """What a node's cell shows; a ``short`` name leaves out what the scope around it says already."""
     if key in NUMBER_COLUMNS:
-        return _number_text(view.table, row, key)
+        return _number_text(view, row, key)
     text = view.table.text(key, row)
     if key == "certainty":
         return tr(text)
@@ -166,10 +175,31 @@ def time_text(nanoseconds: int) -> str:
     return f"{nanoseconds / 1000:,.0f}" if nanoseconds >= 100_000 else f"{nanoseconds / 1000:.3g}"
 
 
-def _number_text(table: NodeTable, row: int, key: str) -> str:
-    size = table.number(key, row)
+def share_text(part: int, whole: int) -> str:
+    """A part of the peak in percent; a dash where it is not known."""
+    if part < 0 or not whole:
+        return NONE
+    percent = 100 * part / whole
+    return f"{percent:.1f}%" if percent >= 0.1 else "<0.1%" if part else "0%"
+
+
+def _share_tip(part: int, whole: int) -> str:
+    if part < 0 or not whole:
+        return NONE
+    return tr(
+        "{part} of {whole} alive at the peak: {percent:.4f}%",
+        part=exact_bytes(part),
+        whole=exact_bytes(whole),
+        percent=100 * part / whole,
+    )
+
+
+def _number_text(view: NodeView, row: int, key: str) -> str:
+    table, size = view.table, view.table.number(key, row)
     if key == TIME:
         return time_text(size)
+    if key == PEAK:
+        return share_text(size, view.peaks[PEAK])
     if size == UNKNOWN:
         return tr(UNKNOWN_WORD)
     if size == 0:
@@ -185,6 +215,8 @@ def node_tip(view: NodeView, row: int, key: str) -> str:
         size = table.number(key, row)
         if key == TIME:
             return NONE if size < 0 else tr("{time:,.3f} µs", time=size / 1000)
+        if key == PEAK:
+            return _share_tip(size, view.peaks[PEAK])
         return exact_bytes(None if size == UNKNOWN else size)
     if key == "launch" and table.text(key, row):
         return launch_tip(table, row)
@@ -213,6 +245,8 @@ def group_tip(view: NodeView, group: int, key: str) -> str:
         return ""
     if key == TIME:
         return tr("{time:,.3f} µs", time=int(view.totals[key][group]) / 1000)
+    if key == PEAK:
+        return _share_tip(_peak_part(view, group), view.peaks[PEAK])
     what = tr("the most of its nodes") if key in LARGEST else tr("its nodes together")
     unknown = int(view.unknown[key][group])
     left_out = tr(", {nodes} unknown", nodes=tr("{n:,} node(s)", n=unknown)) if unknown else ""
@@ -232,11 +266,18 @@ def _total_text(view: NodeView, group: int, key: str) -> str:
     size = int(view.totals[key][group])
     if key == TIME:
         return time_text(size) if size else NONE
+    if key == PEAK:
+        return share_text(_peak_part(view, group), view.peaks[PEAK])
     if view.unknown[key][group]:
         return f"≥ {short_bytes(size)}" if size else tr(UNKNOWN_WORD)
     if key == "output_bytes" and view.bounded[group]:
         return f"≤ {short_bytes(size)}"
     return short_bytes(size) if size else "–"
+
+
+def _peak_part(view: NodeView, group: int) -> int:
+    """What the nodes of a scope hold at the peak; unknown (−1) where one of them does not know."""
+    return UNKNOWN if view.unknown[PEAK][group] else int(view.totals[PEAK][group])
 
 
 def sort_keys(view: NodeView, key: str) -> NDArray[np.float64]:

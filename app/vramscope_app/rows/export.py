@@ -17,16 +17,20 @@ if TYPE_CHECKING:
 
 _EXACT = re.compile(r"([+−≤ ]*)([0-9][0-9,]*) bytes")
 _BYTES = re.compile(r"([+−]?)([0-9]+) B")
+_PERCENT = re.compile(r"[0-9.]+%")
 _COUNT = re.compile(r"−?[0-9]{1,3}(?:,[0-9]{3})*")
 
 
 def is_nothing(text: str) -> bool:
     """Whether a text stands for no number."""
-    return text in ("–", "?", tr(UNKNOWN))
+    return text in ("–", "—", "?", tr(UNKNOWN))
 
 
 def csv_value(text: str, tip: str) -> int | str | None:
-    """A cell for a program: every byte of a size, a count without its commas, nothing for what is unknown."""
+    """A cell for a program: every byte of a size, every digit of a part, a count without its commas.
+
+    Nothing for what is unknown.
+    """
     short = text.endswith("B") or is_nothing(text)
     found = (_EXACT.search(tip) or _BYTES.fullmatch(text)) if short else None
     if is_nothing(text) and found is None:
@@ -34,6 +38,9 @@ def csv_value(text: str, tip: str) -> int | str | None:
     if found is not None:
         size = int(found[2].replace(",", ""))
         return -size if "−" in found[1] else size
+    if text.endswith("%"):
+        exact = _PERCENT.search(tip)
+        return exact[0] if exact is not None else text
     if _COUNT.fullmatch(text):
         return int(text.replace(",", "").replace("−", "-"))
     return text

@@ -51,6 +51,24 @@ class NodeTable:
 
 
 EMPTY_TABLE = NodeTable()
+PEAK = "peak_bytes"
+"""The column of what a node made that is alive at the phase's peak."""
+SHARE = "share"
+"""That as a part of the peak, in :data:`WHOLE`; no column travels with it."""
+WHOLE = 10**9
+
+
+def peak_total(table: NodeTable) -> int:
+    """Bytes alive at the phase's peak; 0 where that is not known."""
+    return int(np.maximum(table.integers(PEAK), 0).sum(dtype=np.float64))
+
+
+def shares(table: NodeTable) -> NDArray[np.int64]:
+    """Each node's part of the peak in billionths; unknown (−1) where that is not known."""
+    made, total = table.integers(PEAK), peak_total(table)
+    if not total:
+        return np.full(table.rows, UNKNOWN, np.int64)
+    return np.where(made == UNKNOWN, UNKNOWN, np.rint(made * (WHOLE / total)).astype(np.int64))
 
 
 def join_chunks(chunks: Sequence[TableChunk]) -> NodeTable:

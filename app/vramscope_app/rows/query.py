@@ -3,7 +3,8 @@
 Every term must hold; ``-`` in front turns one around. A bare word stands anywhere in name, scope, operator,
 kernel or path. ``key:text`` looks into one column (``*`` and ``?`` stand for any letters, ``key:=text`` means
 the whole text); a scope is matched by whole parts, so that ``scope:layers.3`` leaves ``layers.31`` out. Bytes
-are compared: ``weights>=1.5M``. Unknown bytes are found by ``output=unknown`` and by no comparison.
+are compared: ``weights>=1.5M``; parts of the phase's peak are percent: ``share>5%``. What is unknown is found
+by ``output=unknown`` and by no comparison.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vramscope_app.rows.nodes import UNKNOWN
+from vramscope_app.rows.nodes import SHARE, UNKNOWN, WHOLE, shares
 from vramscope_app.text import parse_bytes
 from vramscope_app.translation import marked, tr
 
@@ -48,10 +49,13 @@ NUMBERS = {
     "live": ("live_bytes",),
     "step": ("step",),
     "us": ("nanoseconds",),
+    "share": (SHARE,),
 }
 """Keys of comparisons and the columns whose sum they compare."""
-SCALES = {"us": 1000}
+SCALES = {"us": 1000, "share": WHOLE // 100}
 """What one of a key's amount is in its columns."""
+EXAMPLES = {"us": "100", "share": "5%"}
+"""Amounts that are no bytes."""
 ANYWHERE = ("scope", "name", "operator", "kernel", "path")
 _COMPARED: Mapping[str, Callable[[NDArray[np.int64], int], NDArray[np.bool_]]] = {
     ">=": operator.ge,
@@ -65,8 +69,9 @@ _NUMBER = re.compile(r"([a-z]+)(>=|<=|>|<|=)(.*)", re.IGNORECASE)
 _TEXT = re.compile(r"([a-z]+):(?!:)(.*)", re.IGNORECASE)
 HELP = marked(
     "Words stand anywhere. op:MatMul  scope:layers.3  path:seam  kernel:reference  known:bound  out:4096\n"
-    "bytes>1M  weights>=2GiB  output=unknown  us>100  launch:3   a leading − turns a term: -name:norm\n"
-    '* stands for any letters, op:=Add for the whole word, "two words" for a space'
+    "bytes>1M  weights>=2GiB  output=unknown  share>5%  us>100  launch:3\n"
+    "a leading − turns a term: -name:norm   * stands for any letters\n"
+    'op:=Add for the whole word, "two words" for a space'
 )
 
 
@@ -134,9 +139,10 @@ def _number_term(key: str, sign: str, value: str, *, negated: bool) -> Term:
     if number is None:
         raise QueryError(
             tr(
-                "{term}: {value} is no amount such as 4096, 1.5M or 2GiB",
+                "{term}: {value} is no amount such as {examples}",
                 term=f"{key}{sign}{value}",
                 value=value or tr("nothing"),
+                examples=EXAMPLES.get(key) or tr("4096, 1.5M or 2GiB"),
             )
         )
     return Term(key, sign, value, number, negated)
@@ -147,7 +153,7 @@ def _amount(text: str, scale: int) -> int | None:
     if scale == 1:
         return parse_bytes(text) if text else None
     try:
-        return round(float(text) * scale)
+        return round(float(text.removesuffix("%")) * scale)
     except (ValueError, OverflowError):
         return None
 
@@ -178,7 +184,10 @@ class Haystack:
         return found
 
     def _compared(self, term: Term) -> NDArray[np.bool_]:
-        values = [self._table.integers(column) for column in NUMBERS[term.key]]
+        values = [
+            shares(self._table) if column == SHARE else self._table.integers(column)
+            for column in NUMBERS[term.key]
+        ]
         unknown = np.zeros(self._table.rows, np.bool_)
         total = np.zeros(self._table.rows, np.int64)
         for column in values:

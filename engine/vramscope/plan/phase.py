@@ -78,14 +78,14 @@ def plan_phase(
     arena = plan_arena(owners, sizes, index.root_of)
     workspace, needs = phase_workspace(index, resolver, runtime)
     shapes = resolver.shapes()
-    live = live_bytes(arena, len(program.steps))
+    live, made = live_bytes(arena, len(program.steps)), bytes_at_peak(arena)
     rows = tuple(
         _node_row(
             step,
             facts,
             (shapes, resolver),
             needs.get(step.index, NO_WORKSPACE),
-            live[step.index],
+            (live[step.index], made.get(step.index, 0)),
             _who_runs(step, facts, runtime),
         )
         for step, facts in zip(index.main_steps, index.facts, strict=True)
@@ -130,13 +130,28 @@ def _follows(index: PlanningIndex, shapes: Mapping[int, Exact | Bounded | Refuse
 
 def live_bytes(arena: ArenaPlan, steps: int) -> list[int]:
     """Arena bytes alive at each of ``steps`` steps; a value overwritten in place counts no more then."""
-    begun = {(placement.slot, placement.first) for placement in arena.placements.values()}
     change = [0] * (steps + 2)
+    for size, first, last in _lives(arena):
+        change[first] += size
+        change[min(last, steps) + 1] -= size
+    return list(accumulate(change))
+
+
+def bytes_at_peak(arena: ArenaPlan) -> dict[int, int]:
+    """Per step the bytes of what it made that are alive at the peak step: together all of ``live_peak``."""
+    made: dict[int, int] = {}
+    for size, first, last in _lives(arena):
+        if first <= arena.peak_step <= last:
+            made[first] = made.get(first, 0) + size
+    return made
+
+
+def _lives(arena: ArenaPlan) -> Iterable[tuple[int, int, int]]:
+    """Of every value its bytes and the first and last step that has it: not one that overwrites it."""
+    begun = {(placement.slot, placement.first) for placement in arena.placements.values()}
     for _, slot, _, size, first, last in arena.placements.values():
         overwritten = last > first and (slot, last) in begun
-        change[first] += size
-        change[last if overwritten else min(last, steps) + 1] -= size
-    return list(accumulate(change))
+        yield size, first, last - 1 if overwritten else last
 
 
 def _node_row(
@@ -144,7 +159,7 @@ def _node_row(
     facts: StepFacts,
     sizes: tuple[Mapping[int, Exact | Bounded | Refused], Resolver],
     need: WorkspaceRequirement,
-    live: int,
+    alive: tuple[int, int],
     kernel: str,
 ) -> NodeRow:
     node = step.node
@@ -161,7 +176,7 @@ def _node_row(
         facts.weight_bytes,
         _output_figure(facts, shapes, resolver),
         need,
-        live,
+        *alive,
     )
 
 

@@ -191,6 +191,8 @@ class NodeRow(NamedTuple):
     workspace: WorkspaceRequirement
     live_bytes: int
     """Arena bytes alive while this step runs."""
+    peak_bytes: int
+    """Bytes of what this step made that are alive at the arena's peak step: its part of ``live_peak``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 FORMAT = "vramscope-plan"
 VERSION = 1
 """Raised whenever a field changes its meaning."""
-MINOR = 1
-"""Raised whenever a field comes in, which an older version passes over: 1 brought curves and details."""
+MINOR = 2
+"""Raised whenever a field comes in, which an older version passes over: 1 brought curves and details, 2 what
+each node holds at the peak."""
 
 
 class WeightItem(msgspec.Struct, frozen=True, kw_only=True):

@@ -32,6 +32,8 @@ class NodeEntry(NamedTuple):
     output_bytes: int | None
     workspace_bytes: int | None
     live_bytes: int | None
+    peak_bytes: int | None = None
+    """Of what is alive at the phase's peak that which the node made; unknown too in a report without it."""
 
     @property
     def own_bytes(self) -> int | None:
@@ -46,11 +48,15 @@ TEXTS = ("name", "operator", "domain", "scope", "kernel", "output_shapes", "cert
 NUMBERS = ("step", "weight_bytes", "output_bytes", "workspace_bytes", "live_bytes")
 """Columns of whole numbers that every report has."""
 
+NEWER_NUMBERS = ("peak_bytes",)
+"""Columns of whole numbers that reports of older versions lack."""
+
 
 def entries(document: PlanDocument, phase: str) -> list[NodeEntry]:
-    """The rows of a phase; columns that this version does not know are left out."""
-    cells = itemgetter(*(document.node_columns.index(name) for name in NodeEntry._fields))
-    return [NodeEntry._make(cells(row)) for row in document.nodes.get(phase, [])]
+    """The rows of a phase; columns that this version does not know are left out, later ones may lack."""
+    columns = document.node_columns
+    cells = itemgetter(*(columns.index(name) for name in NodeEntry._fields if name in columns))
+    return [NodeEntry(*cells(row)) for row in document.nodes.get(phase, [])]
 
 
 def layer_of(scope: str) -> str:

@@ -9,7 +9,7 @@ import msgspec
 from vramscope.errors import InputError
 from vramscope.messages.reporting import ReportInfo
 from vramscope.report.document import FORMAT, VERSION, PlanDocument
-from vramscope.report.entries import NUMBERS, TEXTS
+from vramscope.report.entries import NEWER_NUMBERS, NUMBERS, TEXTS
 from vramscope.report.possible import (
     LARGEST_NUMBER,
     LONGEST_TEXT,
@@ -149,7 +149,8 @@ def _wrong_row(row: tuple[int | str | None, ...], columns: list[str]) -> str:
         return "has no text where one belongs"
     if any(isinstance(cell, str) and len(cell) > LONGEST_TEXT for cell in row):
         return "has a text that is too long"
-    if not all(possible(cells[name]) for name in NUMBERS) or cells["step"] is None:
+    numbers = [*NUMBERS, *(name for name in NEWER_NUMBERS if name in cells)]
+    if not all(possible(cells[name]) for name in numbers) or cells["step"] is None:
         return "has a number that cannot be"
     return ""
 

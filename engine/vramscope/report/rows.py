@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from vramscope.plan.types import NodeRow, PhasePlan, Plan
 
-INTEGERS = ("step", "weight_bytes", "output_bytes", "workspace_bytes", "live_bytes")
+INTEGERS = ("step", "weight_bytes", "output_bytes", "workspace_bytes", "live_bytes", "peak_bytes")
 """Columns of integers; −1 stands for unknown."""
 
 COLUMNS = (
@@ -31,6 +31,7 @@ COLUMNS = (
     "output_bytes",
     "workspace_bytes",
     "live_bytes",
+    "peak_bytes",
 )
 """The columns in order."""
 
@@ -64,6 +65,11 @@ def live_bytes(row: NodeRow, phase: PhasePlan) -> int:
     return UNKNOWN if phase.refusals else row.live_bytes
 
 
+def peak_bytes(row: NodeRow, phase: PhasePlan) -> int:
+    """A node's part of the bytes alive at the phase's peak; unknown where some values have no size."""
+    return UNKNOWN if phase.refusals else row.peak_bytes
+
+
 def bytes_text(size: int) -> str:
     """Bytes in words, and the word for bytes that nobody knows."""
     return "unknown" if size == UNKNOWN else format_bytes(size)
@@ -85,6 +91,7 @@ def node_cells(row: NodeRow, phase: PhasePlan) -> tuple[Cell, ...]:
         UNKNOWN if row.output_bytes.bytes is None else row.output_bytes.bytes,
         workspace_bytes(row),
         live_bytes(row, phase),
+        peak_bytes(row, phase),
     )
 
 

@@ -26,6 +26,7 @@ METRICS = (
     ("outputs, bytes", "output_bytes"),
     ("workspace, bytes", "workspace_bytes"),
     ("arena alive, bytes", "live_bytes"),
+    ("alive at the peak, bytes", "peak_bytes"),
 )
 """What a node's numbers are called, and the column they are in."""
 

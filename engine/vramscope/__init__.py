@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from vramscope.devices.sampling import Sampling as Sampling
     from vramscope.plan.types import Plan as Plan
     from vramscope.plan.types import Scenario as Scenario
+    from vramscope.report.trace import write_trace as write_trace
     from vramscope.run.plain import run_plain as run_plain
+    from vramscope.run.trace import Tracer as Tracer
 
 __version__ = "0.1.0"
 
@@ -33,10 +35,12 @@ _HOMES = {
     "Planner": "vramscope.plan.planner",
     "Sampling": "vramscope.devices.sampling",
     "Scenario": "vramscope.plan.types",
+    "Tracer": "vramscope.run.trace",
     "make_plan": "vramscope.plan.planner",
     "open_path": "vramscope.api",
     "run_plain": "vramscope.run.plain",
     "suggestions": "vramscope.plan.suggest",
+    "write_trace": "vramscope.report.trace",
 }
 
 

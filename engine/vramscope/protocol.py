@@ -35,6 +35,8 @@ from vramscope.messages.running import (
     RunInfo,
     RunModelInfo,
     RunModelParams,
+    TraceInfo,
+    TraceParams,
     VerifyInfo,
 )
 from vramscope.messages.slots import SlotsInfo
@@ -115,6 +117,7 @@ METHODS: dict[str, tuple[type[msgspec.Struct], type[msgspec.Struct]]] = {
     "replay": (CountParams, RunInfo),
     "verify": (CountParams, VerifyInfo),
     "profile": (CountParams, ProfileInfo),
+    "trace": (TraceParams, TraceInfo),
     "reset": (Empty, RunInfo),
     "slots": (Empty, SlotsInfo),
     "run_model": (RunModelParams, RunModelInfo),

@@ -298,6 +298,10 @@ def _run(commands: _Subparsers[argparse.ArgumentParser]) -> None:
         "--profile", metavar="N", type=count, default=0, help="time every node over N more eager steps"
     )
     parser.add_argument(
+        "--trace", metavar="FILE.json", type=Path,
+        help="write what ran, step by step and node by node, for ui.perfetto.dev or chrome://tracing",
+    )  # fmt: skip
+    parser.add_argument(
         "--experts", action="store_true", help="count what mixtures of experts ask of memory, by phase"
     )
     _export(parser)

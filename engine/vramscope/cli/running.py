@@ -11,6 +11,7 @@ import msgspec
 from vramscope.cli import screen
 from vramscope.cli.profiling import show_profile
 from vramscope.cli.session import check_reports, make_plan, open_model, scenario, write_reports
+from vramscope.cli.tracing import start_trace, write_trace
 from vramscope.errors import InputError
 from vramscope.messages.live import Empty, SnapshotInfo
 from vramscope.messages.planning import ScenarioInfo
@@ -83,6 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_reports(arguments)
     engine, meter = Engine(), screen.Meter()
     try:
+        start_trace(engine, arguments)
         info = open_model(engine, arguments.model, screen.listener(meter))
         if info.contract is None:
             _run_plain(engine, info, arguments, meter)
@@ -110,14 +112,15 @@ def _run_plain(engine: Engine, info: ModelInfo, arguments: argparse.Namespace, m
     make_plan(engine, params.scenario)
     result = run_model(engine, params, screen.listener(meter))
     meter.clear()
-    written = write_reports(engine, arguments)
+    written = [f"wrote {path}" for path in write_reports(engine, arguments)]
+    written += write_trace(engine, arguments)
     if arguments.json:
         screen.print_json(result)
         return
     out = screen.console()
     show_outputs(out, result)
-    for path in written:
-        print(f"wrote {path}")
+    for line in written:
+        print(line)
     if result.streaming is not None:
         out.print(f"weights streamed: {streamed_words(result.streaming)}")
     if arguments.save:
@@ -174,7 +177,8 @@ def _run_decoder(engine: Engine, info: ModelInfo, arguments: argparse.Namespace,
         Steps(eager, arguments.steps, arguments.verify, arguments.profile),
     )
     meter.clear()
-    written = write_reports(engine, arguments)
+    written = [f"wrote {path}" for path in write_reports(engine, arguments)]
+    written += write_trace(engine, arguments)
     if quiet:
         screen.print_json(outcome)
         return
@@ -182,8 +186,8 @@ def _run_decoder(engine: Engine, info: ModelInfo, arguments: argparse.Namespace,
     show_outcome(screen.console(), outcome)
     if outcome.profile is not None:
         show_profile(screen.console(), outcome.profile, engine.document())
-    for path in written:
-        print(f"wrote {path}")
+    for line in written:
+        print(line)
 
 
 def _room_for_steps(wanted: ScenarioInfo, info: ModelInfo, arguments: argparse.Namespace) -> ScenarioInfo:

@@ -13,7 +13,7 @@ from vramscope.decode.inspection import SlotsView, inspect
 from vramscope.decode.prefilling import Prefiller
 from vramscope.decode.prompts import check_prompts
 from vramscope.decode.saving import restore_state, save_state
-from vramscope.decode.session_state import RunState, SavedState, StepKind
+from vramscope.decode.session_state import RunState, SavedState, Started, StepKind
 from vramscope.decode.slot import GraphSlot
 from vramscope.decode.snapshots import decode_snapshot
 from vramscope.decode.speculation import Parts, Speculator, refuse_speculation
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from vramscope.run.bindings import Binding
     from vramscope.run.capture import CaptureReport
     from vramscope.run.signature import Difference
+    from vramscope.run.trace import Tracer
 
 
 class Decoder:
@@ -145,6 +146,10 @@ class Decoder:
         """The device, with its ledger."""
         return self._runner.device
 
+    def trace(self, tracer: Tracer | None) -> None:
+        """Lets ``tracer`` record what runs from here on; None: nothing any more."""
+        self._runner.tracer = tracer
+
     def prefill(self, prompts: Sequence[Sequence[int]], cancel: CancelCheck = never_cancelled) -> StepResult:
         """Runs the prompts in one pass and chooses the first new token of every sequence.
 
@@ -162,13 +167,13 @@ class Decoder:
         self._room_for_pass(longest)
         if longest + 1 > self._run.capacity and self._run.capacity < self.plan.kv.capacity:
             self._grow(self._bucket(longest + 1))
-        started, before = self._start("prefill")
+        started = self._start("prefill")
         count = self._prefiller.prefill(prompts, longest, cancel)
         self._run.position = longest
         self._state = DecodeState.WARM_UP
         how = "one pass" if count == 1 else f"{count} passes"
         self._runner.say(EventKind.PHASE, "prefill", f"{longest} tokens a sequence in {how}")
-        return self._result(started, before, StepKind.PREFILL)
+        return self._result(started, StepKind.PREFILL)
 
     def _room_for_pass(self, tokens: int) -> None:
         """Plans anew where a pass over so many tokens is wider than the planned one."""
@@ -186,7 +191,7 @@ class Decoder:
             InputError: nothing was prefilled, or the context is full.
         """
         self._need_room()
-        started, before = self._start("decode")
+        started = self._start("decode")
         bindings, program = self._stepper.decode(self._run.position, self._run.capacity)
         check = never_cancelled if any(pair.window for pair in self._contract.kv) else cancel
         cancel()
@@ -199,7 +204,7 @@ class Decoder:
             self._runner.run(program, check, work, watch=watch)
         self._moved(bindings)
         self._run.warmed = frozenset(launch.step.index for launch in program.launches)
-        result = self._result(started, before, StepKind.SLOWED if first or watch else StepKind.EAGER)
+        result = self._result(started, StepKind.SLOWED if first or watch else StepKind.EAGER)
         if self._state is DecodeState.WARM_UP:
             self._state = DecodeState.ARMED
         return result
@@ -220,7 +225,7 @@ class Decoder:
         if self._state is DecodeState.WARM_UP:
             self.step(cancel)
         self._need_room()
-        started, before = self._start("capture")
+        started = self._start("capture")
         bindings, program = self._stepper.decode(self._run.position, self._run.capacity)
         report = self._slot.capture(
             self._runner,
@@ -234,7 +239,7 @@ class Decoder:
         self._moved(bindings)
         self._state = DecodeState.READY if report.captured else DecodeState.UNSUPPORTED
         self._slot.tell(self._runner, report, self._run.position)
-        return report, self._result(started, before, StepKind.SLOWED)
+        return report, self._result(started, StepKind.SLOWED)
 
     def replay(self, cancel: CancelCheck = never_cancelled) -> StepResult:
         """One step by replaying the captured graph.
@@ -251,7 +256,7 @@ class Decoder:
         self._need_room()
         if self._state is not DecodeState.READY:
             return self.advance(cancel)
-        started, before = self._start("replay")
+        started = self._start("replay")
         bindings, program = self._stepper.decode(self._run.position, self._run.capacity)
         changed = () if bindings is self._captured else self._slot.check(bindings)
         if changed:
@@ -259,7 +264,7 @@ class Decoder:
             raise changed_error(changed)
         self._slot.replay(self._runner, program, self._worker.work(bindings))
         self._moved(bindings)
-        return self._result(started, before, StepKind.REPLAY)
+        return self._result(started, StepKind.REPLAY)
 
     def verify(self, count: int, cancel: CancelCheck = never_cancelled) -> VerifyReport:
         """Replays ``count`` steps, goes back, runs the same steps eagerly, and compares tokens and logits.
@@ -336,17 +341,18 @@ class Decoder:
         self._run.logits = self._worker.logits(bindings)
         self._run.position += 1
 
-    def _start(self, phase: str) -> tuple[float, int]:
-        """The clock and the number of allocations so far; the ledger counts for ``phase`` from here on."""
+    def _start(self, phase: str) -> Started:
+        """The ledger counts for ``phase`` from here on."""
         self.device.ledger.enter(phase)
-        return time.perf_counter(), self.device.ledger.total.total_count
+        return Started(phase, time.perf_counter(), self.device.ledger.total.total_count)
 
-    def _result(self, started: float, before: int, kind: StepKind) -> StepResult:
+    def _result(self, started: Started, kind: StepKind) -> StepResult:
         tokens = self._worker.tokens()
-        seconds = time.perf_counter() - started
-        allocations = self.device.ledger.total.total_count - before
+        seconds = time.perf_counter() - started.seconds
+        allocations = self.device.ledger.total.total_count - started.allocations
         self._run.count(seconds, allocations, 8 * len(tokens), kind)
         self._run.finished = self._finish(tokens)
+        self._runner.ran(started.phase, started.seconds, self._run.position)
         return StepResult(
             tokens, self._run.position, kind is StepKind.REPLAY, seconds, allocations, self._run.finished
         )

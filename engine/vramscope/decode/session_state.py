@@ -26,6 +26,15 @@ class StepKind(Enum):
     REPLAY = "replay"
 
 
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A step under way: its phase, the clock at its beginning, the number of allocations before it."""
+
+    phase: str
+    seconds: float
+    allocations: int
+
+
 @dataclass(slots=True, eq=False)
 class RunState:
     """The mutable part of a decode session."""

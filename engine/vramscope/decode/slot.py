@@ -36,7 +36,7 @@ class GraphSlot(RunSlot):
         request = CaptureRequest(program, Recording(bindings, work), growing, warmed)
         report = self.try_capture(runner, request)
         if not report.executed:
-            runner.run(program, never_cancelled, work)
+            runner.run(program, never_cancelled, work, declined=report)
             report = self.report = replace(report, executed=True)
         return report
 

@@ -9,6 +9,7 @@ and later tokens overwrite them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -121,7 +122,7 @@ class Speculator:
             cancel: checked before the pass.
         """
         cancel()
-        parts = self._parts
+        parts, started = self._parts, perf_counter()
         parts.runner.device.ledger.enter("speculate")
         past = parts.run.position
         bindings, program = self._kept(past)
@@ -132,6 +133,7 @@ class Speculator:
         accepted = next((i for i, item in enumerate(draft) if chosen[i] != item), len(draft))
         stop = next((i for i in range(accepted) if chosen[i] in parts.contract.eos_tokens), accepted)
         self._settle(bindings, past + stop + 1, chosen[stop], stop)
+        parts.runner.ran("speculate", started, parts.run.position)
         now = self.counts
         self.counts = replace(now, drafted=now.drafted + len(draft), accepted=now.accepted + stop)
         return chosen[: stop + 1]

@@ -27,6 +27,13 @@ Groups: TypeAlias = tuple[tuple[int, ...], ...]
 Action: TypeAlias = tuple[str, Callable[[], None]]
 """Work to record, and the name of the node it belongs to (for errors)."""
 
+Behind: TypeAlias = Callable[[], None]
+"""Told behind each of several actions."""
+
+
+def unwatched() -> None:
+    """For actions that nobody watches."""
+
 
 @dataclass(frozen=True, slots=True)
 class FeedWrite:
@@ -184,12 +191,19 @@ class Device(Protocol):
     def running(self) -> AbstractContextManager[None]:
         """Held around a run: error state and stream of this device."""
 
-    def record(self, actions: Sequence[Action]) -> Replay:
+    def record(self, actions: Sequence[Action], behind: Behind = unwatched) -> Replay:
         """Records the actions as one graph *and executes them once*; nothing may be allocated meanwhile.
+
+        Args:
+            actions: in order.
+            behind: told as each has been recorded.
 
         Raises:
             RecordingError: an action failed or allocated; nothing stays recorded.
         """
+
+    def relaunch(self, replay: Replay, behind: Behind) -> None:
+        """Launches a graph once; ``behind`` is told where its actions run one by one, as each has run."""
 
     def graph_facts(self, replay: Replay) -> GraphFacts | None:
         """What the device says of a graph it recorded; None where it has no graphs of its own."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from vramscope.devices.base import (
     Action,
+    Behind,
     BoundLaunch,
     Buffer,
     FeedWrite,
@@ -17,6 +18,7 @@ from vramscope.devices.base import (
     Groups,
     NoRoomError,
     Replay,
+    unwatched,
 )
 from vramscope.devices.blas import BlasThreads
 from vramscope.devices.buffers import DeviceBuffers
@@ -182,7 +184,7 @@ class HostDevice:
         with np.errstate(all="ignore"), self._blas.held():
             yield
 
-    def record(self, actions: Sequence[Action]) -> Replay:
+    def record(self, actions: Sequence[Action], behind: Behind = unwatched) -> Replay:
         """Runs the actions with the ledger sealed and keeps them: a replay runs the same list again.
 
         Raises:
@@ -194,16 +196,17 @@ class HostDevice:
         try:
             for position, (name, action) in enumerate(actions):
                 self._record_one(position, name, action)
+                behind()
         finally:
             self._end_recording()
-        frozen = tuple(action for _, action in actions)
+        return HostGraph(tuple(action for _, action in actions), self.ledger)
 
-        def replay() -> None:
-            with self.ledger.sealed("a replay"):
-                for action in frozen:
-                    action()
-
-        return replay
+    def relaunch(self, replay: Replay, behind: Behind) -> None:
+        """Runs the list again, telling ``behind`` action by action."""
+        if isinstance(replay, HostGraph):
+            replay.watched(behind)
+        else:
+            replay()
 
     def _record_one(self, position: int, name: str, action: Callable[[], None]) -> None:
         try:
@@ -242,6 +245,30 @@ class HostDevice:
     def close(self) -> None:
         """Gives back everything that is still out."""
         self.buffers.close()
+
+
+class HostGraph:
+    """Actions kept in their order: a call runs them again, with the ledger sealed."""
+
+    __slots__ = ("_actions", "_ledger")
+
+    def __init__(self, actions: tuple[Callable[[], None], ...], ledger: Ledger) -> None:
+        """``ledger``: the device's."""
+        self._actions = actions
+        self._ledger = ledger
+
+    def __call__(self) -> None:
+        """Runs them."""
+        with self._ledger.sealed("a replay"):
+            for action in self._actions:
+                action()
+
+    def watched(self, behind: Behind) -> None:
+        """Runs them, telling ``behind`` of each."""
+        with self._ledger.sealed("a replay"):
+            for action in self._actions:
+                action()
+                behind()
 
 
 def _feed(write: FeedWrite) -> Callable[[], None]:

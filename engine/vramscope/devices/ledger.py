@@ -117,6 +117,11 @@ class Ledger:
         return dict(self._sites)
 
     @property
+    def components(self) -> Mapping[str, Counters]:
+        """Per component that ever held bytes, as it is now."""
+        return dict(self._components)
+
+    @property
     def available(self) -> int | None:
         """Bytes left under the budget; None without one."""
         return None if self._budget is None else max(self._budget - self._total.current_bytes, 0)

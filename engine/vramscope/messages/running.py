@@ -71,6 +71,28 @@ class ProfileInfo(msgspec.Struct, frozen=True, kw_only=True):
     run: RunInfo
 
 
+class TraceParams(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether what runs is recorded from now on; with a path, what was recorded so far is written there.
+
+    Every session has a record of its own: it starts empty with a new prompt's session and when recording is
+    switched on.
+    """
+
+    record: bool
+    path: str = ""
+    """A ``.json`` file of the engine's machine, for Perfetto or chrome://tracing; empty: none."""
+
+
+class TraceInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Where recording stands, and the file that was written."""
+
+    recording: bool
+    records: int
+    dropped: int
+    """Older records that were not kept."""
+    path: str = ""
+
+
 class DeclineInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One node (or the graph) that was not captured, and why."""
 

@@ -8,22 +8,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
+from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from vramscope.errors import NeverCapturedError
-from vramscope.run.launch import BoundProgram, Launch, run_launch
 from vramscope.run.signature import BindingSignature, Difference, differences, signature_of
+from vramscope.run.trace import Marks
+from vramscope.run.tracing import ProgramTracer, run_actions, run_node
 from vramscope.run.variants import shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from vramscope.devices.base import Action, Replay
+    from vramscope.devices.base import Action, Device, Replay
     from vramscope.plan.index import PlanningIndex
     from vramscope.run.bindings import Binding
     from vramscope.run.capture import CaptureReport, Segment
+    from vramscope.run.launch import BoundProgram, Launch
     from vramscope.run.memory import SessionMemory
+    from vramscope.run.trace import Tracer
 
 LaunchShape: TypeAlias = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 """Shape and strides of every input and placed output of one launch."""
@@ -105,6 +109,7 @@ def record(
     program: BoundProgram,
     report: CaptureReport,
     recording: Recording,
+    tracer: Tracer | None = None,
 ) -> CapturedGraph | ShapeMoved:
     """Records and, segment by segment, executes one step.
 
@@ -115,13 +120,13 @@ def record(
         RecordingError: a kernel failed or allocated while recorded; its ``node`` says which.
     """
     segments: list[Replay] = []
-    device = memory.device
+    device, seen = memory.device, _seen(tracer, memory, program, report)
     with device.running(), memory.recording():
         for part in _parts(program, report, recording.work):
             if part.segment.captured:
-                segments.append(device.record(part.actions))
+                segments.append(_recorded(device, part, seen))
                 continue
-            moved = _seam(part, program, memory, recording.seeds)
+            moved = _seam(part, program, memory, recording.seeds, seen)
             if moved is not None:
                 _finish(program, moved[1], recording.finish)
                 return moved[0]
@@ -144,6 +149,7 @@ def replay(
     program: BoundProgram,
     work: StepWork,
     finish: FinishEagerly | None = None,
+    tracer: Tracer | None = None,
 ) -> ShapeMoved | None:
     """Launches the captured segments in order, seams eagerly between them.
 
@@ -153,21 +159,23 @@ def replay(
         program: the step bound at the bindings at hand; seams come from it, for their lengths may have moved.
         work: what surrounds the program; the part inside a captured segment is not run again here.
         finish: runs the rest of the step once a shape is not the captured one.
+        tracer: told what runs.
 
     Returns:
         What moved, after which everything ran eagerly and the graph holds no more; None when all of it held.
     """
     captured = iter(graph.segments)
+    seen = _seen(tracer, memory, program, graph.report)
     with memory.device.running():
         for part in _parts(program, graph.report, work):
             moved: tuple[ShapeMoved, int] | None
             if part.segment.captured:
                 moved = _disagreement(graph, program, part.segment)
                 if moved is None:
-                    next(captured)()
+                    _relaunch(memory.device, next(captured), part, seen)
                     continue
             else:
-                moved = _seam(part, program, memory, graph.seeds)
+                moved = _seam(part, program, memory, graph.seeds, seen)
             if moved is not None:
                 _finish(program, moved[1], finish)
                 return moved[0]
@@ -198,24 +206,62 @@ def _parts(program: BoundProgram, report: CaptureReport, work: StepWork) -> Iter
         yield _Part(segment, program.launches[segment.start : segment.end], before, after)
 
 
+def _seen(
+    tracer: Tracer | None, memory: SessionMemory, program: BoundProgram, report: CaptureReport
+) -> ProgramTracer | None:
+    return None if tracer is None else ProgramTracer(tracer, memory.device.ledger, program, report)
+
+
+def _recorded(device: Device, part: _Part, seen: ProgramTracer | None) -> Replay:
+    if seen is None:
+        return device.record(part.actions)
+    marks = Marks()
+    replay = device.record(part.actions, marks.mark)
+    _tell(part, seen, marks)
+    return replay
+
+
+def _relaunch(device: Device, replay: Replay, part: _Part, seen: ProgramTracer | None) -> None:
+    if seen is None:
+        replay()
+        return
+    marks = Marks()
+    device.relaunch(replay, marks.mark)
+    _tell(part, seen, marks)
+
+
+def _tell(part: _Part, seen: ProgramTracer, marks: Marks) -> None:
+    first = len(part.before)
+    launches = {first + number: launch for number, launch in enumerate(part.launches)}
+    seen.segment(part.segment.graph, [name for name, _ in part.actions], launches, marks)
+
+
 def _action(launch: Launch) -> Action:
     return launch.step.node.name or launch.step.node.operator, partial(launch.kernel, launch.call)
 
 
 def _seam(
-    part: _Part, program: BoundProgram, memory: SessionMemory, seeds: Mapping[int, tuple[int, ...]]
+    part: _Part,
+    program: BoundProgram,
+    memory: SessionMemory,
+    seeds: Mapping[int, tuple[int, ...]],
+    seen: ProgramTracer | None,
 ) -> tuple[ShapeMoved, int] | None:
     """Runs a seam eagerly; stops behind the launch whose result is not shaped as seeded."""
-    for _, action in part.before:
-        action()
+    started = perf_counter()
+    moved: tuple[ShapeMoved, int] | None = None
+    run_actions(part.before, seen)
     for launch in part.launches:
-        run_launch(program, launch, memory)
-        moved = _unseeded(program, launch, seeds)
-        if moved is not None:
-            return moved, launch.step.index
-    for _, action in part.after:
-        action()
-    return None
+        run_node(program, launch, memory, seen)
+        found = _unseeded(program, launch, seeds)
+        if found is not None:
+            moved = found, launch.step.index
+            break
+    else:
+        run_actions(part.after, seen)
+    if seen is not None:
+        seen.seam(part.launches, started)
+    return moved
 
 
 def _unseeded(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING, TypedDict, Unpack, cast
 
 import numpy as np
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from vramscope.graph.model import Array, Model
     from vramscope.ops.call import Tensor
     from vramscope.plan.sizes import Resolver
+    from vramscope.run.trace import Tracer
 
 
 class PlainSettings(TypedDict, total=False):
@@ -47,6 +49,7 @@ class PlainSettings(TypedDict, total=False):
         events: told what happens.
         progress: told how far loading is.
         cancel: checked between nodes.
+        tracer: told what runs; None: nobody is.
     """
 
     seed: int
@@ -56,6 +59,7 @@ class PlainSettings(TypedDict, total=False):
     events: EventSink
     progress: Progress
     cancel: CancelCheck
+    tracer: Tracer | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +124,7 @@ def plain_run(
     events, cancel = settings.get("events", ignore_event), settings.get("cancel", never_cancelled)
     planner = settings.get("planner") if plan.specialised is None else None
     runner = Runner(planner or Planner(model), plan, device, events, settings.get("governor"))
+    runner.tracer = settings.get("tracer")
     try:
         runner.prepare(settings.get("progress", ignore_progress), cancel)
         shapes = {item: given[program.values[item].name].shape for item in program.inputs}
@@ -130,8 +135,9 @@ def plain_run(
         ready.spaces.update(_spaces(runner, resolver))
         ledger = runner.device.ledger
         ledger.enter("run")
-        before = ledger.total.total_count
+        before, started = ledger.total.total_count, perf_counter()
         runner.run(ready, cancel)
+        runner.ran("run", started, 1)
         allocations = ledger.total.total_count - before
         found: list[tuple[str, Tensor]] = []
         for identity in program.outputs:

@@ -9,10 +9,11 @@ from vramscope.ops.spec import Lifetime
 from vramscope.run.eager import dispatched, placed_for, remember, run_placed
 from vramscope.run.events import EventKind
 from vramscope.run.graph import StepWork
-from vramscope.run.launch import release_unplanned, run_launch
+from vramscope.run.launch import release_unplanned
 from vramscope.run.placing import deliver
 from vramscope.run.session_state import layout_of, moved_part
 from vramscope.run.signature import changed_error, signature_of
+from vramscope.run.tracing import ProgramTracer, run_node
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,9 +103,10 @@ def finish_eagerly(session: ProgramSession, mapped: Mapped, done: BoundProgram, 
         if item.index <= step:
             outputs = (value for value in item.outputs if value != ABSENT and value in done.values)
             program.values.update({value: done.values[value] for value in outputs})
+    seen = None if runner.tracer is None else ProgramTracer(runner.tracer, runner.device.ledger, program)
     for launch in program.launches:
         if launch.step.index > step:
-            run_launch(program, launch, runner.memory)
+            run_node(program, launch, runner.memory, seen)
             dispatched(session, launch)
     done.leases.extend(program.leases)
     program.leases.clear()

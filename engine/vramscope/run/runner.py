@@ -15,7 +15,7 @@ from vramscope.errors import UnsupportedOperatorError, VramscopeError
 from vramscope.plan.outside import with_context
 from vramscope.plan.phase import phase_workspace
 from vramscope.plan.sizes import Resolver, symbol_ranges
-from vramscope.plan.types import UNKNOWN, Certainty, Figure, Phase, Plan
+from vramscope.plan.types import OWN_RUNTIME, UNKNOWN, Certainty, Figure, Phase, Plan
 from vramscope.run.admission import admit, own_governor
 from vramscope.run.events import CancelCheck, Event, EventKind, EventSink, Progress
 from vramscope.run.launch import (
@@ -24,11 +24,12 @@ from vramscope.run.launch import (
     Prepared,
     bind_program,
     release_unplanned,
-    run_launch,
 )
 from vramscope.run.leases import SessionLeases
 from vramscope.run.loading import load_weights
 from vramscope.run.memory import SessionMemory, bind_io, reserve
+from vramscope.run.trace import Span, SpanKind
+from vramscope.run.tracing import ProgramTracer, run_actions, run_node
 from vramscope.run.workspace import require_slot, reserve_slot
 
 if TYPE_CHECKING:
@@ -43,7 +44,9 @@ if TYPE_CHECKING:
     from vramscope.plan.planner import Planner
     from vramscope.plan.symbols import PhaseBindings
     from vramscope.run.bindings import Binding
+    from vramscope.run.capture import CaptureReport
     from vramscope.run.graph import StepWork
+    from vramscope.run.trace import Tracer
     from vramscope.run.traffic import MixtureTraffic
 
 LOADING = "loading"
@@ -86,6 +89,27 @@ class Runner:
         self._events = events
         self._born = time.perf_counter()
         self._prepared = False
+        self._tracer: Tracer | None = None
+
+    @property
+    def tracer(self) -> Tracer | None:
+        """Told what runs; None: nobody is."""
+        return self._tracer
+
+    @tracer.setter
+    def tracer(self, tracer: Tracer | None) -> None:
+        self._tracer = tracer
+        if tracer is not None:
+            name = self.planner.model.folder.name or "the model"
+            tracer.attach(name, self.device.name, waits=self.device.runtime == OWN_RUNTIME)
+            tracer.sample(self.device.ledger)
+
+    def ran(self, phase: str, started: float, position: int) -> None:
+        """A step, or what else the ledger counts as a phase, began at ``started`` and is done."""
+        if self._tracer is not None:
+            self._tracer.sample(self.device.ledger)
+            ended = time.perf_counter()
+            self._tracer.add(Span(SpanKind.STEP, phase, started, ended, number=position))
 
     def prepare(self, progress: Progress, cancel: CancelCheck, kv: int = 0) -> None:
         """Claims what the plan says, loads the weights, reserves the rest. Whatever fails, nothing stays.
@@ -104,6 +128,7 @@ class Runner:
         self.plan.require()
         require_kernels(self.plan)
         self.device.ledger.enter(LOADING)
+        started = time.perf_counter()
         try:
             admit(self.memory.leases, self.planner, self.plan, kv)
             load_weights(self.memory, self.planner.index, progress, cancel, self.plan.weights.streaming)
@@ -114,6 +139,7 @@ class Runner:
             self.close()
             raise
         self._prepared = True
+        self.ran(LOADING, started, 0)
 
     def require_prepared(self) -> None:
         """Refuses to run without memory.
@@ -227,6 +253,7 @@ class Runner:
         work: StepWork | None = None,
         dispatched: Callable[[Launch], None] | None = None,
         watch: Stopwatch | None = None,
+        declined: CaptureReport | None = None,
     ) -> None:
         """Runs every launch eagerly, and the work around it.
 
@@ -236,25 +263,27 @@ class Runner:
             work: what surrounds the program.
             dispatched: told of every launch once it has run.
             watch: marked before the first launch and behind each.
+            declined: the report of a capture that came to nothing, where this runs in its place.
 
         Raises:
             CancelledError: between two nodes; the run's outputs are incomplete, the session stays usable.
         """
+        seen = None
+        if self._tracer is not None:
+            seen = ProgramTracer(self._tracer, self.device.ledger, program, declined)
         try:
             with self.device.running():
-                for _, action in work.before if work else ():
-                    action()
+                run_actions(work.before if work else (), seen)
                 if watch is not None:
                     watch.mark()
                 for launch in program.launches:
                     cancel()
-                    run_launch(program, launch, self.memory)
+                    run_node(program, launch, self.memory, seen)
                     if watch is not None:
                         watch.mark(launch.step.index)
                     if dispatched is not None:
                         dispatched(launch)
-                for _, action in work.after if work else ():
-                    action()
+                run_actions(work.after if work else (), seen)
         finally:
             release_unplanned(program, self.memory)
 
@@ -273,7 +302,11 @@ class Runner:
 
     def say(self, kind: EventKind, subject: str, text: str, size: int = 0, step: int = 0) -> None:
         """Reports an event."""
-        self._events(Event(time.perf_counter() - self._born, kind, step, subject, text, size))
+        event = Event(time.perf_counter() - self._born, kind, step, subject, text, size)
+        self._events(event)
+        if self._tracer is not None:
+            self._tracer.event(event)
+            self._tracer.sample(self.device.ledger)
 
     def close(self) -> None:
         """Gives back all memory and every lease."""

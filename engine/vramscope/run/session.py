@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from time import perf_counter
 from typing import TYPE_CHECKING, Literal
 
 from vramscope.errors import BindingError, SequenceOutputError
@@ -56,6 +57,7 @@ class ProgramSession:
             Planner(plan.specialised or model), plan, device, options.events, options.governor
         )
         self._runner.memory.returns_step = True
+        self._runner.tracer = options.tracer
         memo = BranchMemo(self._runner.memory) if options.memoise_branches else None
         self._state = new_state(VariantCache(self._options.kernel_variants), memo)
         self.traffic = MixtureTraffic(self._runner, self._retire)
@@ -326,11 +328,13 @@ class ProgramSession:
         """One top-level run: a validation submission; the step workspace goes back whatever happens."""
         self._runner.device.ledger.enter(phase)
         self._state.step += 1
+        started = perf_counter()
         try:
             with submission(self._runner.device, self._pend):
                 yield
         finally:
             self._release_step_workspace()
+            self._runner.ran(phase, started, self._state.step)
 
     def _pend(self, flags: int) -> None:
         self._state.pending_flags |= flags

@@ -18,6 +18,7 @@ from vramscope.run.events import (
 if TYPE_CHECKING:
     from vramscope.devices.governor_types import MemoryGovernor
     from vramscope.ops.call import Tensor
+    from vramscope.run.trace import Tracer
 
 PRIMARY = "Primary"
 """Slot 0: the one-token decode step."""
@@ -43,6 +44,7 @@ class SessionOptions:
         cancel: checked between nodes.
         governor: of the device, where sessions share one; left out, the session has one of its own whose
             limit is the device's budget.
+        tracer: told what runs.
     """
 
     kernel_variants: int = 4
@@ -52,3 +54,4 @@ class SessionOptions:
     progress: Progress = ignore_progress
     cancel: CancelCheck = never_cancelled
     governor: MemoryGovernor | None = None
+    tracer: Tracer | None = None

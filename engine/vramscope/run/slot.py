@@ -130,7 +130,7 @@ class GraphSlot:
     def _record(self, runner: Runner, request: CaptureRequest, report: CaptureReport) -> CaptureReport:
         index, program = runner.planner.index, request.program
         with self.store.capturing(self.name):
-            graph = record(index, runner.memory, program, report, request.recording)
+            graph = record(index, runner.memory, program, report, request.recording, runner.tracer)
         if isinstance(graph, ShapeMoved):
             moved = graph_decline(f"{graph}, while it was recorded", "Run an eager step, then capture again")
             self.report = replace(_not_capturable(report, moved), executed=True)
@@ -180,7 +180,7 @@ class GraphSlot:
         """
         if self.graph is None:
             raise self._empty()
-        moved = replay(runner.memory, self.graph, program, work, finish)
+        moved = replay(runner.memory, self.graph, program, work, finish, runner.tracer)
         self.replays += 1
         return moved
 

@@ -16,6 +16,7 @@ from vramscope.messages.live import EMPTY_SNAPSHOT
 from vramscope.messages.slots import SlotsInfo
 from vramscope.report.read import ENDING
 from vramscope.server.shelf import Shelf
+from vramscope.server.tracing import Recording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from vramscope.plan.planner import Planner
     from vramscope.plan.types import Plan, Scenario
     from vramscope.report.document import PlanDocument
+    from vramscope.run.trace import Tracer
     from vramscope.server.generation import Generation
     from vramscope.server.listener import Listener
 
@@ -66,6 +68,8 @@ class Engine:
         """What the newest run of a model that is no decoder took."""
         self.shelf = Shelf()
         """Reports and comparisons."""
+        self.recording = Recording()
+        """Of what runs, where a trace is asked for."""
 
     @property
     def model(self) -> Model:
@@ -246,6 +250,7 @@ class Engine:
                 governor,
                 watch_experts=watch,
             )
+            generation.trace(self.recording.begin())
             generation.load(listener)
         except BaseException:
             target.close()
@@ -270,6 +275,11 @@ class Engine:
         stated = Auto() if budget is None else Bytes(budget)
         governor.set_limit(Tier.DEVICE, resolve_limit(stated, Tier.DEVICE, capacity_of(name)))
         return target, governor
+
+    def trace_generation(self, tracer: Tracer | None) -> None:
+        """Lets ``tracer`` record the generation, where there is one; None: nothing any more."""
+        if self._generation is not None:
+            self._generation.trace(tracer)
 
     def running(self) -> Generation:
         """The generation; raises InputError before there is one."""

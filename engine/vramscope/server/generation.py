@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from vramscope.plan.planner import Planner
     from vramscope.plan.types import Plan
     from vramscope.run.events import CancelCheck, Event
+    from vramscope.run.trace import Tracer
     from vramscope.run.traffic import TrafficPhase
 
 
@@ -110,6 +111,7 @@ class Generation:
         self._stream: TextStream | None = None
         self._finished = ""
         self._produced = 0
+        self._tracer: Tracer | None = None
         self.profiled: ProfileInfo | None = None
         """The newest profile."""
 
@@ -120,6 +122,11 @@ class Generation:
 
     def _tell(self, event: Event) -> None:
         self._listener.event(event)
+
+    def trace(self, tracer: Tracer | None) -> None:
+        """Lets ``tracer`` record what runs from here on; None: nothing any more."""
+        self._tracer = tracer
+        self._decoder.trace(tracer)
 
     def load(self, listener: Listener) -> None:
         """Reserves memory and loads the weights."""
@@ -200,7 +207,7 @@ class Generation:
     def profile(self, count: int, listener: Listener) -> ProfileInfo:
         """Up to ``count`` eager steps, each node timed; a cold session takes an ordinary one before."""
         before = self._several(self._decoder.step, 1, listener) if self._cold else None
-        profiler = Profiler(self._decoder)
+        profiler = Profiler(self._decoder, self._tracer)
         run = self._several(profiler.step, count, listener)
         self.profiled = profile_info(profiler.profile(), run if before is None else joined(before, run))
         return self.profiled

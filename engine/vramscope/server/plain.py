@@ -53,6 +53,7 @@ def run_model(engine: Engine, params: RunModelParams, listener: Listener) -> Run
             events=listener.event,
             progress=listener.progress,
             cancel=listener.cancel,
+            tracer=engine.recording.begin(),
         )
     finally:
         device.close()

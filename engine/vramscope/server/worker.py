@@ -19,7 +19,7 @@ from vramscope.messages.live import EMPTY_SNAPSHOT, Progress, SnapshotInfo
 from vramscope.messages.planning import PlanInfo
 from vramscope.messages.reporting import CompareInfo, ReportInfo
 from vramscope.protocol import METHODS, Answer, Failure, raw
-from vramscope.server import looking, plain, profiling, reporting
+from vramscope.server import looking, plain, profiling, reporting, tracing
 from vramscope.server.engine import Engine
 from vramscope.server.failures import error_info
 from vramscope.server.listener import Listener
@@ -64,6 +64,7 @@ HANDLERS: Mapping[str, Callable[[Engine, Any, Listener], msgspec.Struct]] = Mapp
         "replay": Engine.replay,
         "verify": Engine.verify,
         "profile": profiling.profile,
+        "trace": tracing.trace,
         "reset": Engine.reset,
         "slots": Engine.slots,
         "run_model": plain.run_model,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from vramscope.devices.base import Buffer, NoRoomError
+from vramscope.devices.base import Buffer, NoRoomError, unwatched
 from vramscope.devices.buffers import DeviceBuffers
 from vramscope.devices.card import Outside
 from vramscope.devices.cuda.array import DeviceArray, at_address, contiguous_runs, need_device
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from vramscope.devices.base import (
         Action,
+        Behind,
         BoundLaunch,
         FeedWrite,
         FusionFacts,
@@ -333,13 +334,18 @@ class CudaDevice:
         """Nothing to hold: every launch names its stream."""
         return nullcontext()
 
-    def record(self, actions: Sequence[Action]) -> Replay:
+    def record(self, actions: Sequence[Action], behind: Behind = unwatched) -> Replay:
         """Captures the actions as one graph, thread-locally, and launches it once.
 
         Raises:
             RecordingError: an action failed, allocated, or read on the host.
         """
-        return self._recorder.record(actions)
+        return self._recorder.record(actions, behind)
+
+    def relaunch(self, replay: Replay, behind: Behind) -> None:
+        """One launch of all: there is nothing between its actions to tell of."""
+        del behind
+        replay()
 
     def graph_facts(self, replay: Replay) -> GraphFacts | None:
         """Nodes and drawing of a graph that was recorded here."""

@@ -11,7 +11,7 @@ from vramscope.errors import RecordingError, VramscopeError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from vramscope.devices.base import Action
+    from vramscope.devices.base import Action, Behind
     from vramscope.devices.cuda.platform import Issue, Platform
     from vramscope.devices.ledger import Ledger
 
@@ -61,8 +61,8 @@ class Recorder:
         if self.node:
             self.issues.extend(issues)
 
-    def record(self, actions: Sequence[Action]) -> RecordedGraph:
-        """Captures the actions as one graph and launches it once.
+    def record(self, actions: Sequence[Action], behind: Behind) -> RecordedGraph:
+        """Captures the actions as one graph and launches it once; ``behind`` is told as each was issued.
 
         Raises:
             RecordingError: an action failed, allocated, or read on the host.
@@ -76,6 +76,7 @@ class Recorder:
                     action()
                 except (VramscopeError, self._platform.runtime.CUDARuntimeError) as error:
                     raise RecordingError.of(name, position, error) from error
+                behind()
             graph = finish()
         graph.upload(self._platform.stream)
         replay = RecordedGraph(graph, self._platform, self._ledger)

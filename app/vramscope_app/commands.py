@@ -117,7 +117,7 @@ COMMANDS = (
     Command("copy_graph", "Copy captured &graph as dot", "&Edit", "copy_graph", "copy", (), _drawn,
             "Copy the captured graphs as the device drew them, for Graphviz"),
     Command("prefill", "&Prefill", "&Run", "prefill", "prefill", ("Ctrl+Return",), _prefill,
-            "Compute the whole prompt in one pass", toolbar=True),
+            "Compute the whole prompt", toolbar=True),
     Command("step", "&Step", "&Run", "step", "step", ("F10",), _steppable,
             "Compute one token eagerly", toolbar=True),
     Command("steps", "Steps ×&N", "&Run", "steps", "steps", ("Shift+F10",), _steppable,

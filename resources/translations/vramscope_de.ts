@@ -662,8 +662,8 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
             <translation>Ein Token eager rechnen</translation>
         </message>
         <message>
-            <source>Compute the whole prompt in one pass</source>
-            <translation>Den ganzen Prompt in einem Durchgang rechnen</translation>
+            <source>Compute the whole prompt</source>
+            <translation>Den ganzen Prompt rechnen</translation>
         </message>
         <message>
             <source>Conte&amp;xt</source>
@@ -1358,8 +1358,8 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
             <translation>Voraussetzungen eines Captures</translation>
         </message>
         <message>
-            <source>Prefill computes the whole prompt at once, decode one token</source>
-            <translation>Prefill rechnet den ganzen Prompt auf einmal, Decode ein Token</translation>
+            <source>Prefill computes the prompt, decode one token at a time</source>
+            <translation>Prefill rechnet den Prompt, Decode Token für Token</translation>
         </message>
         <message>
             <source>Prefill in passes of at most 256 tokens</source>
@@ -1820,12 +1820,22 @@ zu belegen; ein aufgezeichneter Graph geht verloren, wenn der Cache umzieht</tra
             <translation>Token der Sequenz 0</translation>
         </message>
         <message>
+            <source>Tokens of a pass over the prompt</source>
+            <translation>Token eines Durchgangs durch den Prompt</translation>
+        </message>
+        <message>
             <source>Tokens of the first and smallest KV cache</source>
             <translation>Token des ersten und kleinsten KV-Caches</translation>
         </message>
         <message>
-            <source>Tokens of the prompt, prefilled in one pass</source>
-            <translation>Token des Prompts, in einem Durchgang eingelesen</translation>
+            <source>Tokens of the prompt</source>
+            <translation>Token des Prompts</translation>
+        </message>
+        <message>
+            <source>Tokens that one pass over the prompt takes at most: more passes, of few shapes,
+in a smaller arena than one pass over all of it</source>
+            <translation>Token, die ein Durchgang durch den Prompt höchstens nimmt: mehr Durchgänge mit wenigen Formen,
+in einer kleineren Arena als ein Durchgang durch alle</translation>
         </message>
         <message>
             <source>Top-&amp;k</source>
@@ -2268,6 +2278,14 @@ op:=Add für das ganze Wort, "zwei Wörter" für ein Leerzeichen</translation>
         <message>
             <source>idle</source>
             <translation>ruht</translation>
+        </message>
+        <message>
+            <source>in one pass</source>
+            <translation>in einem Durchgang</translation>
+        </message>
+        <message>
+            <source>in passes of </source>
+            <translation>in Stücken zu </translation>
         </message>
         <message>
             <source>in {text} batch {batch} fits up to a context of {context:,}</source>

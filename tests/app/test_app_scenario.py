@@ -65,6 +65,23 @@ def test_a_growing_cache_is_part_of_the_scenario(opened: Script) -> None:
     assert (scenario.bucket_growing, scenario.bucket_minimum) == (True, 16)
 
 
+def test_the_passes_over_the_prompt_are_planned_run_and_undone(
+    opened: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bar = opened.window.scenario
+    assert bar.chunk.text() == "in one pass"
+    bar.chunk.setValue(256)
+    assert opened.controller.state.scenario.prefill_chunk == 256
+    assert bar.chunk.text() == "in passes of 256"
+    sent: list[PrefillParams] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(opened.client, "call", lambda _method, params: sent.append(params))
+        opened.window.prefill()
+    assert sent[0].scenario.prefill_chunk == 256
+    opened.window.undo()
+    assert (opened.controller.state.scenario.prefill_chunk, bar.chunk.text()) == (0, "in one pass")
+
+
 def test_chat_can_be_asked_for_only_where_the_model_has_a_template(
     script: Script, messages: ModuleType
 ) -> None:

@@ -24,6 +24,7 @@ from vramscope.messages.planning import PlanParams
 from vramscope.messages.running import CountParams, PrefillParams
 from vramscope.plan.types import Scenario
 from vramscope.report.csv_report import csv_text
+from vramscope.report.html_report import html_text
 from vramscope.report.json_report import json_text
 from vramscope.report.measured import launches_of, slowest
 from vramscope.report.read import read_report
@@ -154,6 +155,10 @@ def test_the_engine_profiles_and_keeps_it_in_its_report(tmp_path: Path) -> None:
     path.write_text(json_text(document), "utf-8")
     assert read_report(path).run == document.run
     rows = list(csv.DictReader(io.StringIO(csv_text(document))))
+    page = html_text(document)
+    assert f"timed nodes: {found.step_microseconds:,.0f} µs a step over 3 eager steps" in page
+    assert page.count('<th class="n">µs</th>') == 2, "the slowest nodes, and those of decode; not of prefill"
+    assert f'<td class="n">{max(found.microseconds):,.1f}</td>' in page
     timed = [row for row in rows if row["microseconds"]]
     assert {row["phase"] for row in timed} == {"decode"}
     assert len(timed) == len(found.nodes)
@@ -164,6 +169,7 @@ def test_the_engine_profiles_and_keeps_it_in_its_report(tmp_path: Path) -> None:
 def test_a_report_without_a_profile_has_no_such_columns() -> None:
     engine = prefilled()
     assert "microseconds" not in csv_text(engine.document()).splitlines()[0]
+    assert "µs" not in html_text(engine.document())
     with pytest.raises(InputError, match="not at least 1"):
         profile(engine, CountParams(count=0), Listener())
     engine.close()

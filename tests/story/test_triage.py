@@ -175,3 +175,21 @@ def events(story: Story, kind: str) -> list[tuple[str, str, str]]:
     model = story.window.events.model
     rows = [[model.index(row, column).data() for column in range(8)] for row in range(model.rowCount())]
     return [(row[6], row[3], row[7]) for row in rows if row[2] == kind]
+
+
+def test_a_prompt_in_passes_takes_a_smaller_arena_and_gives_the_same_tokens(story: Story) -> None:
+    story.open_source(OpenParams(path=str(FOLDER)))
+    whole = story.state.plan
+    assert whole is not None
+    story.do("prefill")
+    story.do("steps", count=6)
+    story.journey.settle()
+    told = story.window.run_panel.output.toPlainText()
+    story.window.scenario.chunk.setValue(4)
+    passes = planned_again(story, whole)
+    arenas = [{phase.name: phase.arena_bytes for phase in plan.phases} for plan in (whole, passes)]
+    assert arenas[1]["prefill"] < arenas[0]["prefill"]
+    story.do("prefill")
+    story.do("steps", count=6)
+    story.journey.settle()
+    assert story.window.run_panel.output.toPlainText() == told != ""

@@ -81,7 +81,7 @@ class NodePanel(QWidget):
         self.phase.setObjectName("node_phase")
         self.phase.setAccessibleName(tr("Phase"))
         self.phase.setVisible(False)
-        self.phase.setToolTip(tr("Prefill computes the whole prompt at once, decode one token"))
+        self.phase.setToolTip(tr("Prefill computes the prompt, decode one token at a time"))
         self.grouping.setObjectName("node_grouping")
         self.grouping.setCheckable(True)
         self.grouping.setChecked(True)

@@ -1,4 +1,4 @@
-"""The scenario bar: card, batch, context with a slider, prompt; every edit is one signal."""
+"""The scenario bar: card, batch, context with a slider, prompt and its passes; every edit is one signal."""
 
 from __future__ import annotations
 
@@ -44,6 +44,10 @@ if TYPE_CHECKING:
     from vramscope_app.rows.devices import DeviceChoice
 
 DEVICE_CHARACTERS = 6
+SPIN_FRAME = 26
+"""Of a number: arrows and what is around its text."""
+CHUNK_STEP = 64
+"""Tokens that an arrow adds to a pass."""
 
 
 class ScenarioBar(QWidget):
@@ -60,6 +64,7 @@ class ScenarioBar(QWidget):
         self._limit = context_limit(None)
         self.card, self.device = QComboBox(), QComboBox()
         self.batch, self.context, self.prompt = QSpinBox(), QSpinBox(), QSpinBox()
+        self.chunk = QSpinBox()
         self.growing, self.bucket = QCheckBox(tr("&Grow from")), QSpinBox()
         self.batch_slider, self.slider = QSlider(), QSlider()
         self._flow = FlowLayout(self, spacing=10)
@@ -73,7 +78,7 @@ class ScenarioBar(QWidget):
         if line is not None:
             line.editingFinished.connect(self._card_typed)
         self.device.activated.connect(self._device_chosen)
-        for spin in (self.batch, self.context, self.prompt, self.bucket):
+        for spin in (self.batch, self.context, self.prompt, self.chunk, self.bucket):
             spin.valueChanged.connect(self._counts_edited)
         self.growing.toggled.connect(self._growth_toggled)
         self.slider.valueChanged.connect(self._slid)
@@ -96,8 +101,9 @@ class ScenarioBar(QWidget):
         self.context.setMinimum(0)
         self._dress_slider(self.slider, "context_slider", tr("Context"), SLIDER_STEPS, 80)
         self._group(tr("Conte&xt"), self.context, self.slider)
-        self._dress_spin(self.prompt, "prompt", tr("Tokens of the prompt, prefilled in one pass"), 9)
-        self._group(tr("Prom&pt"), self.prompt)
+        self._dress_spin(self.prompt, "prompt", tr("Tokens of the prompt"), 9)
+        self._build_chunk()
+        self._group(tr("Prom&pt"), self.prompt, self.chunk)
         self._build_growth()
 
     def _dress_slider(self, slider: QSlider, name: str, title: str, steps: int, width: int) -> None:
@@ -107,6 +113,20 @@ class ScenarioBar(QWidget):
         slider.setRange(0, steps)
         slider.setPageStep(max(steps // 10, 1))
         slider.setMinimumWidth(width)
+
+    def _build_chunk(self) -> None:
+        tip = tr(
+            "Tokens that one pass over the prompt takes at most: more passes, of few shapes,\n"
+            "in a smaller arena than one pass over all of it"
+        )
+        self._dress_spin(self.chunk, "chunk", tip, 0)
+        self.chunk.setMinimum(0)
+        self.chunk.setSingleStep(CHUNK_STEP)
+        self.chunk.setSpecialValueText(tr("in one pass"))
+        self.chunk.setPrefix(tr("in passes of "))
+        self.chunk.setAccessibleName(tr("Tokens of a pass over the prompt"))
+        words = (self.chunk.specialValueText(), f"{self.chunk.prefix()}8,192")
+        self.chunk.setFixedWidth(max(map(self.chunk.fontMetrics().horizontalAdvance, words)) + SPIN_FRAME)
 
     def _build_growth(self) -> None:
         self.growing.setObjectName("growing")
@@ -142,7 +162,7 @@ class ScenarioBar(QWidget):
         spin.setGroupSeparatorShown(True)
         spin.setKeyboardTracking(False)
         spin.setToolTip(tip)
-        spin.setFixedWidth(spin.fontMetrics().averageCharWidth() * digits + 26)
+        spin.setFixedWidth(spin.fontMetrics().averageCharWidth() * digits + SPIN_FRAME)
 
     def _group(self, title: str, *widgets: QWidget) -> None:
         """A label and what it names: they stay together where the bar goes on in another line."""
@@ -185,7 +205,7 @@ class ScenarioBar(QWidget):
         """Limits and what makes sense for a model: one that is no decoder has no context."""
         self._limit = context_limit(model)
         decoder = model is not None and model.contract is not None
-        for widget in (self.context, self.slider, self.prompt, self.growing):
+        for widget in (self.context, self.slider, self.prompt, self.chunk, self.growing):
             widget.setEnabled(decoder)
         self.set_scenario(self._scenario)
 
@@ -196,6 +216,7 @@ class ScenarioBar(QWidget):
             (self.batch, scenario.batch),
             (self.context, scenario.context),
             (self.prompt, scenario.prompt),
+            (self.chunk, scenario.prefill_chunk),
             (self.bucket, scenario.bucket_minimum),
         )
         for spin, value in values:
@@ -227,6 +248,7 @@ class ScenarioBar(QWidget):
                 batch=self.batch.value(),
                 context=self.context.value(),
                 prompt=self.prompt.value(),
+                prefill_chunk=self.chunk.value(),
                 bucket_minimum=self.bucket.value(),
             )
         )

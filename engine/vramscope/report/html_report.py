@@ -5,8 +5,9 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from vramscope.report.entries import NodeEntry, entries, layers
+from vramscope.report.entries import NodeEntry, add, entries, layers
 from vramscope.report.html_charts import arena_steps, colour_of, component_bar, headroom_lines, layer_bar
+from vramscope.report.measured import DECODE, measured, slowest
 from vramscope.report.text import after_text, asked_words, difference_text, figure_text, range_text
 from vramscope.units import format_bytes
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 LARGEST = 200
 """Nodes of a phase on the page; the JSON and CSV reports have them all."""
+
+SLOWEST = 20
+"""Nodes of a profile on the page."""
 
 STYLE = """
 :root{color-scheme:light dark;--ink:#1b1f24;--dim:#5d6773;--line:#d9dee4;--page:#fff;--bar:#eef1f4}
@@ -49,6 +53,7 @@ def html_text(document: PlanDocument) -> str:
         _components(info),
         _suggestions(info),
         _run(document.run),
+        _profile(document),
         _problems(info),
         _headroom(document),
         _axes(info),
@@ -123,6 +128,29 @@ def _run(run: RunRecord | None) -> str:
     )  # fmt: skip
 
 
+def _profile(document: PlanDocument) -> str:
+    """The nodes that took longest, where the run was profiled."""
+    found = slowest(document)
+    if document.run is None or document.run.profile is None or not found:
+        return ""
+    took = document.run.profile
+    rows = [
+        _escaped(
+            item.name,
+            item.operator,
+            f"{item.microseconds:,.1f}",
+            f"{100 * item.share:.1f} %",
+            str(item.together) if item.together > 1 else "–",
+        )
+        for item in found[:SLOWEST]
+    ]
+    title = (
+        f"Slowest {len(rows)} of {len(found):,} timed nodes: {took.step_microseconds:,.0f} µs a step "
+        f"over {took.steps:,} eager steps"
+    )
+    return _section(title, ("node", "operator", "µs", "of the step", "nodes fused"), rows, numbers=(2, 3, 4))
+
+
 def _headroom(document: PlanDocument) -> str:
     chart = headroom_lines(document.headroom, document.plan.verdict.available)
     return f"<h2>Total over context</h2>\n{chart}" if chart else ""
@@ -163,7 +191,7 @@ def _phase(document: PlanDocument, phase: str) -> str:
     title = f"Nodes of {phase}: arena {'unknown' if arena < 0 else format_bytes(arena)}"
     if len(rows) > LARGEST:
         title += f", the {LARGEST} largest of {len(rows):,}"
-    headings = (
+    headings: tuple[str, ...] = (
         "step",
         "node",
         "operator",
@@ -173,20 +201,35 @@ def _phase(document: PlanDocument, phase: str) -> str:
         "workspace",
         "weights",
         "live",
+        "of the peak",
     )
+    peak = add(row.peak_bytes for row in rows)
     largest = sorted(rows, key=_node_bytes, reverse=True)[:LARGEST]
-    table = _table(headings, [_node(row) for row in largest], numbers=(0, 5, 6, 7, 8)) if rows else ""
+    cells = [_node(row, peak) for row in largest]
+    found = measured(document.run) if phase == DECODE else None
+    if found is not None:
+        headings = (*headings, "µs")
+        times = [found.microseconds.get(row.step) for row in largest]
+        spent = ["–" if time is None else f"{time:,.1f}" for time in times]
+        cells = [(*row, time) for row, time in zip(cells, spent, strict=True)]
+    table = _table(headings, cells, numbers=(0, *range(5, len(headings)))) if rows else ""
     return f"<h2>{escape(title)}</h2>\n{arena_steps(rows)}\n{table}"
 
 
-def _node(row: NodeEntry) -> tuple[str, ...]:
+def _node(row: NodeEntry, peak: int | None) -> tuple[str, ...]:
     sizes = (row.output_bytes, row.workspace_bytes, row.weight_bytes, row.live_bytes)
     texts = (str(row.step), row.name, row.operator, row.kernel, row.output_shapes)
-    return _escaped(*texts, *map(_bytes, sizes))
+    return _escaped(*texts, *map(_bytes, sizes), _part(row.peak_bytes, peak))
 
 
 def _node_bytes(row: NodeEntry) -> int:
     return (row.output_bytes or 0) + (row.workspace_bytes or 0)
+
+
+def _part(size: int | None, whole: int | None) -> str:
+    if size is None or whole is None:
+        return "unknown"
+    return f"{100 * size / whole:.1f} %" if whole else "–"
 
 
 def _bytes(size: int | None) -> str:

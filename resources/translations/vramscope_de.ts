@@ -2408,12 +2408,20 @@ op:=Add für das ganze Wort, "zwei Wörter" für ein Leerzeichen</translation>
             <translation>nein</translation>
         </message>
         <message>
+            <source>no block of the KV cache is free; plan more blocks or a smaller batch to go on</source>
+            <translation>kein Block des KV-Cache ist frei; für mehr Token mehr Blöcke oder einen kleineren Batch planen</translation>
+        </message>
+        <message>
             <source>no ceiling</source>
             <translation>keine Obergrenze</translation>
         </message>
         <message>
             <source>no device graph</source>
             <translation>kein Gerätegraph</translation>
+        </message>
+        <message>
+            <source>no free KV block</source>
+            <translation>kein freier KV-Block</translation>
         </message>
         <message>
             <source>no planned scratch</source>
@@ -3039,6 +3047,14 @@ Ausgaben: {size}</translation>
 {refused}</source>
             <translation>{symbol}: {low:,} bis {high}{now}
 {refused}</translation>
+        </message>
+        <message>
+            <source>{taken:,} blocks of {size:,} tokens are taken: {used:,} of {held:,} held tokens are used</source>
+            <translation>{taken:,} Blöcke mit je {size:,} Token sind belegt: {used:,} von {held:,} gehaltenen Token sind benutzt</translation>
+        </message>
+        <message>
+            <source>{taken:,} of {all:,} blocks</source>
+            <translation>{taken:,} von {all:,} Blöcken</translation>
         </message>
         <message>
             <source>{target} at batch {batch}{length}</source>

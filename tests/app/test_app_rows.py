@@ -7,13 +7,22 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
+from vramscope.messages.live import EMPTY_SNAPSHOT, BlocksInfo
 from vramscope.messages.planning import ScenarioInfo
 from vramscope.messages.running import OutputInfo, RunModelInfo
 from vramscope.protocol import ErrorInfo
 from vramscope_app.rows.axes import axis_bars, axis_rows, ticks
 from vramscope_app.rows.bar import legend, measured_bar, plan_bar
-from vramscope_app.rows.live import LiveSeries, shares
-from vramscope_app.rows.run import capture_text, rates_text, run_summary, state_chip, verify_text
+from vramscope_app.rows.live import LiveSeries, kv_fill, shares
+from vramscope_app.rows.run import (
+    blocks_words,
+    capture_text,
+    position_words,
+    rates_text,
+    run_summary,
+    state_chip,
+    verify_text,
+)
 from vramscope_app.rows.scenario import (
     SLIDER_STEPS,
     apply_change,
@@ -210,6 +219,8 @@ def test_run_words(messages: ModuleType) -> None:
     full = AppState(run=messages.run(finished="context full"))
     assert state_chip(full)[0] == "● finished"
     assert run_summary(full).startswith("■ Stopped: context full – all 256 tokens")
+    ended = run_summary(AppState(run=messages.run(finished="no free KV block")))
+    assert ended.startswith("■ Stopped: no free KV block – no block of the KV cache is free")
     assert "the model chose to end" in run_summary(AppState(run=messages.run(finished="end of sequence")))
     assert verify_text(messages.verify()).startswith("✓ Replay equals eager over 8 steps")
     different = msgspec.structs.replace(messages.verify(), equal=False, first_difference=3)
@@ -250,3 +261,15 @@ def test_no_allocation_is_lost_between_two_snapshots(
     made: int, steps: int, last: int, counts: list[int]
 ) -> None:
     assert shares(made, steps, last) == counts
+
+
+def test_a_paged_cache_tells_its_blocks() -> None:
+    blocks = BlocksInfo(block_size=16, blocks=13, taken=5, held=80, used=70)
+    assert position_words(0, 0, None) == "no prompt yet"
+    assert position_words(70, 200, None) == "70 of 200 tokens"
+    assert position_words(70, 200, blocks) == "70 of 200 tokens · 5 of 13 blocks"
+    assert blocks_words(None) == ""
+    assert blocks_words(blocks) == "5 blocks of 16 tokens are taken: 70 of 80 held tokens are used"
+    snapshot = msgspec.structs.replace(EMPTY_SNAPSHOT, position=70, capacity=200)
+    assert kv_fill(snapshot) == 35
+    assert kv_fill(msgspec.structs.replace(snapshot, blocks=blocks)) == pytest.approx(100 * 5 / 13)

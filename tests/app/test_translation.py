@@ -52,7 +52,7 @@ TERMINAL = frozenset({"main.py", "journey.py", "theme.py"})
 NOT_SHOWN = frozenset({
     "KV cache", "inputs and outputs", "device context",  # components, by which colours are found
     "fits", "does not fit", "cannot be planned", "no card or budget given",  # kinds of verdicts
-    "end of sequence", "context full",  # why a run ended
+    "end of sequence", "context full", "no free KV block",  # why a run ended
 })  # fmt: skip
 """The engine's words where they are keys."""
 SETTERS = frozenset({

@@ -15,8 +15,8 @@ from decoders import CPU_MODELS
 from vramscope.api import make_plan, open_path
 from vramscope.decode.decoder import Decoder
 from vramscope.decode.types import DecodeState
-from vramscope.errors import InputError, UnsupportedOperatorError
-from vramscope.plan.types import BucketPolicy, ComponentName, Figure, Scenario
+from vramscope.errors import InputError
+from vramscope.plan.types import BucketPolicy, ComponentName, Scenario
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -244,16 +244,3 @@ def test_bfloat16_runs_near_the_float32_build(shared_models: Path) -> None:
     difference = np.abs(np.subtract(narrow.logits(), wide.logits())).max()
     assert 0 < difference < 0.15
     assert np.corrcoef(narrow.logits()[0], wide.logits()[0])[0, 1] > 0.999
-
-
-def test_a_paged_decoder_is_planned_to_the_byte_and_refused_before_it_runs(shared_models: Path) -> None:
-    model = opened(shared_models, "tiny-llama-fp16-cuda-paged")
-    plan = make_plan(model, Scenario(batch=3, prompt=8, context=64))
-    kv = plan.components[1].figure
-    assert kv == Figure.exact(2 * 2 * 3 * 64 * 2 * 16 * 2)  # layers, K and V, batch, tokens, heads, width
-    ranges = {row.symbol: row.high for row in plan.axes}
-    assert (ranges["num_tokens"], ranges["max_num_blocks"], ranges["num_blocks"]) == (24, 1, 3)
-    decoder = Decoder(model, plan)
-    with pytest.raises(UnsupportedOperatorError, match="PagedAttention"):
-        decoder.load()
-    assert decoder.device.ledger.total.peak_bytes == 0

@@ -11,7 +11,7 @@ import pytest
 
 from vramscope.graph.expr import free_symbols
 from vramscope.graph.load import open_model
-from vramscope.graph.model import Feed, KvForm, Model, Program, ValueKind
+from vramscope.graph.model import Feed, KvForm, Limit, Model, Program, ValueKind
 
 NATIVE = frozenset({("com.microsoft", "SkipSimplifiedLayerNormalization"), ("com.microsoft", "MatMulNBits")})
 
@@ -50,10 +50,12 @@ EXPECTED = {
     "tiny-llama-fp16-cuda": GENAI,
     "tiny-llama-fp16-cuda-paged": Expected(
         "genai-paged",
-        KvForm.CAPACITY,
+        KvForm.PAGED,
         256,
         GENAI.source,
-        frozenset({Feed.TOKENS, Feed.BLOCK_TABLE}),
+        frozenset(
+            {Feed.TOKENS, Feed.BLOCK_TABLE, Feed.SEQUENCE_STARTS, Feed.PAST_LENGTHS, Feed.LENGTH_BOUNDS}
+        ),
         eos=(2,),
     ),
     "tiny-llama-fp32-cpu": GENAI,
@@ -194,12 +196,22 @@ def test_scopes_are_the_modules_of_the_network(shared_models: Path) -> None:
         assert any(step.node.scope == scope for step in program.steps), name
 
 
-def test_paged_attention_says_that_it_needs_a_gpu(shared_models: Path) -> None:
+def test_a_paged_cache_is_a_pool_and_its_lengths_are_fed(shared_models: Path) -> None:
     contract = opened(shared_models / "tiny" / "tiny-llama-fp16-cuda-paged").contract
     assert contract is not None
-    assert any("CUDA" in note for note in contract.notes)
-    assert any("one block a sequence" in note for note in contract.notes)
-    assert any("attention_metadata" in note for note in contract.notes)
+    assert contract.paged
+    assert contract.notes == ()
+    assert contract.block_size == Limit(256, "genai_config.json, engine.dynamic_batching.block_size")
+    assert contract.feeds == {
+        "input_ids": Feed.TOKENS,
+        "block_table": Feed.BLOCK_TABLE,
+        "cumulative_sequence_lengths": Feed.SEQUENCE_STARTS,
+        "past_sequence_lengths": Feed.PAST_LENGTHS,
+        "attention_metadata": Feed.LENGTH_BOUNDS,
+    }
+    other = opened(shared_models / "tiny" / "tiny-llama-fp16-cuda").contract
+    assert other is not None
+    assert (other.paged, other.block_size) == (False, None)
 
 
 def test_without_native_kernels_the_functions_of_the_file_are_inlined(shared_models: Path) -> None:

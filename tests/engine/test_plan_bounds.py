@@ -29,6 +29,7 @@ from vramscope.ops.spec import Lifetime, WorkspaceQuery, WorkspaceRequirement
 from vramscope.plan.arena import Owner, plan_arena
 from vramscope.plan.bodies import body_key
 from vramscope.plan.kv import plan_kv
+from vramscope.plan.pool import BlockPool
 from vramscope.plan.sizes import Resolver, symbol_ranges
 from vramscope.plan.symbols import (
     Extents,
@@ -152,7 +153,13 @@ def test_the_shapes_of_feeds(llama: Model) -> None:
         assert feed_shape(feed, value(()), extents, plain) == ()
     for feed in (Feed.WRITE_INDICES, Feed.VALID_LENGTH):
         assert feed_shape(feed, value((1,)), extents, plain) == (3,)
-    assert feed_shape(Feed.BLOCK_TABLE, value((1, 2)), extents, plain) == (3, 1)
+    pool = replace(extents, pool=BlockPool(24, 16, 8), rows=11)
+    assert feed_shape(Feed.BLOCK_TABLE, value((1, 2)), pool, packed) == (3, 8)
+    assert feed_shape(Feed.SEQUENCE_STARTS, value((1,)), pool, packed) == (4,)
+    assert feed_shape(Feed.PAST_LENGTHS, value((1,)), pool, packed) == (3,)
+    assert feed_shape(Feed.LENGTH_BOUNDS, value((2,)), pool, packed) == (2,)
+    assert feed_shape(Feed.LENGTH_BOUNDS, value((Symbol("n"),)), pool, packed) == (3,)
+    assert feed_shape(Feed.TOKENS, value((1,)), pool, packed) == (11,)
     assert feed_shape(Feed.PAST_FLAG, value((9,)), extents, plain) == (1,)
     assert feed_shape(Feed.LOGITS_TO_KEEP, value(()), extents, plain) == ()
 

@@ -28,6 +28,8 @@ TINY = sorted((SHARED / "models" / "tiny").glob("*")) if (SHARED / "models").is_
 SAMPLES = sorted(folder for folder in (REPOSITORY / "resources" / "samples").iterdir() if folder.is_dir())
 BATCHES = (1, 3)
 CONTEXTS = (64, 200, 256)
+REFUSALS = ("limit", "fixes it", "a growing KV cache")
+"""Words of the refusals that a real model may meet: its limit, a static extent, a pool that does not grow."""
 
 
 @pytest.mark.parametrize("folder", [*TINY, *SAMPLES], ids=lambda folder: folder.name)
@@ -35,7 +37,7 @@ def test_plans_of_real_models(folder: Path) -> None:
     if not any(folder.glob("*.onnx")):
         pytest.skip(f"{folder.name} has no model yet")
     planner = Planner(open_path(folder))
-    maxima = {name: 4 for name in ("passage_count", "max_num_blocks") if name in planner.index.mentions}
+    maxima = {name: 4 for name in ("passage_count",) if name in planner.index.mentions}
     planned = 0
     for batch in BATCHES:
         for context in CONTEXTS:
@@ -44,7 +46,7 @@ def test_plans_of_real_models(folder: Path) -> None:
                 try:
                     plan = planner.plan(replace(scenario, bucket=bucket))
                 except ScenarioError as error:
-                    assert "limit" in str(error) or "fixes it" in str(error)  # noqa: PT017 - one of many scenarios
+                    assert any(words in str(error) for words in REFUSALS)  # noqa: PT017 - one of many scenarios
                     continue
                 check_plan(planner, plan)
                 planned += 1

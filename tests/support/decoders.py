@@ -10,6 +10,7 @@ CPU_MODELS = (
     "optimum-tiny-gpt2",
     "tiny-gemma3-fp32-cpu",
     "tiny-llama-fp16-cuda",
+    "tiny-llama-fp16-cuda-paged",
     "tiny-llama-fp32-cpu",
     "tiny-llama-fp32-cpu-prune",
     "tiny-llama-int4-cpu",
@@ -24,6 +25,6 @@ CPU_MODELS = (
 ONE_GRAPH = tuple(
     name
     for name in (*CPU_MODELS, "tiny-llama-bf16-cuda")
-    if name not in ("optimum-tiny-gpt2", "torchexp-tiny-llama")
+    if name not in ("optimum-tiny-gpt2", "torchexp-tiny-llama", "tiny-llama-fp16-cuda-paged")
 )
-"""Decoders whose whole step is one graph; of those left out the cache's length is a shape."""
+"""Decoders whose whole step is one graph; of those left out the cache's length is a shape, or it is paged."""

@@ -12,7 +12,7 @@ from onnx import helper
 from vramscope.graph.dtypes import ElementType, from_numpy
 from vramscope.graph.model import Node
 from vramscope.ops.call import Call
-from vramscope.ops.kernels import attention, control, grouped, multihead, rotary
+from vramscope.ops.kernels import attention, control, grouped, multihead, paged, rotary
 from vramscope.ops.spec import ABSENT_META, NO_WORKSPACE, TensorMeta, WorkspaceQuery
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vramscope.ops.spec import WorkspaceRequirement
 
 Tensors = np.ndarray[Any, Any]
-FAMILIES = (attention, control, grouped, multihead, rotary)
+FAMILIES = (attention, control, grouped, multihead, paged, rotary)
 TABLE = {(row.domain, row.name): row for family in FAMILIES for row in family.SPECS}
 
 

@@ -25,7 +25,7 @@ from vramscope_app.panels.gauge import Gauge
 from vramscope_app.panels.sampling import SamplingRow
 from vramscope_app.panels.steady import SteadyLabel
 from vramscope_app.panels.table import TablePanel
-from vramscope_app.rows.run import rates_text, run_summary, state_chip
+from vramscope_app.rows.run import blocks_words, position_words, rates_text, run_summary, state_chip
 from vramscope_app.rows.tables import OUTPUT_HEADINGS, output_rows
 from vramscope_app.translation import marked, tr
 
@@ -181,12 +181,9 @@ class RunPanel(QWidget):
             self._state.setProperty("tone", tone)
             restyle(self._state)
         position, capacity = max(state.run.position, state.live.position), state.run.capacity
-        words = (
-            tr("{position:,} of {capacity:,} tokens", position=position, capacity=capacity)
-            if capacity
-            else tr("no prompt yet")
-        )
+        words = position_words(position, capacity, state.live.blocks)
         self._position.show_part(position / capacity if capacity else 0.0, words)
+        self._position.setToolTip(blocks_words(state.live.blocks))
         self._rates.setText(rates_text(state))
         self._summary.setText(run_summary(state))
         self._summary.setVisible(bool(self._summary.text()))

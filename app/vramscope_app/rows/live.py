@@ -38,6 +38,13 @@ STEP, STEP_MADE, STEP_HELD, REPLAYED, STEP_FILL, STEP_UP, STEP_DOWN, MILLISECOND
 """Columns per step: its number, allocations in it, then as above, its duration, when it ended."""
 
 
+def kv_fill(snapshot: SnapshotInfo) -> float:
+    """Percent of the KV cache in use, of a paged cache its blocks; NaN where there is none."""
+    if snapshot.blocks is not None:
+        return 100 * snapshot.blocks.taken / snapshot.blocks.blocks
+    return 100 * snapshot.position / snapshot.capacity if snapshot.capacity else float("nan")
+
+
 @dataclass(frozen=True, slots=True)
 class Chart:
     """One choice of the lower chart: its title, its axis, and the names of its curves."""
@@ -143,7 +150,7 @@ class LiveSeries:
         total = sum(item.total_count for item in snapshot.counters)
         made = total - self._count if total >= self._count else total
         self._count = total
-        fill = 100 * snapshot.position / snapshot.capacity if snapshot.capacity else float("nan")
+        fill = kv_fill(snapshot)
         moved = (fill, snapshot.upload_bytes, snapshot.download_bytes)
         self.time.append(now, snapshot.allocated_bytes, total, *moved)
         tokens, self._waiting = self._waiting, []

@@ -8,6 +8,7 @@ from vramscope_app.text import rate_text
 from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
+    from vramscope.messages.live import BlocksInfo
     from vramscope.messages.running import CaptureInfo, ProfileInfo, RunInfo, VerifyInfo
     from vramscope_app.state import AppState
 
@@ -67,6 +68,29 @@ def run_summary(state: AppState) -> str:
     return "\n".join(lines)
 
 
+def position_words(position: int, capacity: int, blocks: BlocksInfo | None) -> str:
+    """How far the sequences are, and how many blocks of a paged cache that takes."""
+    if not capacity:
+        return tr("no prompt yet")
+    words = tr("{position:,} of {capacity:,} tokens", position=position, capacity=capacity)
+    if blocks is None:
+        return words
+    return f"{words} · {tr('{taken:,} of {all:,} blocks', taken=blocks.taken, all=blocks.blocks)}"
+
+
+def blocks_words(blocks: BlocksInfo | None) -> str:
+    """What of the blocks that are taken is used; empty where the cache is not paged."""
+    if blocks is None:
+        return ""
+    return tr(
+        "{taken:,} blocks of {size:,} tokens are taken: {used:,} of {held:,} held tokens are used",
+        taken=blocks.taken,
+        size=blocks.block_size,
+        used=blocks.used,
+        held=blocks.held,
+    )
+
+
 def profile_text(profile: ProfileInfo) -> str:
     """Profiled steps in a sentence."""
     steps = tr("{n:,} step(s)", n=profile.steps)
@@ -80,6 +104,9 @@ def stop_text(run: RunInfo) -> str:
         "context full": tr(
             "all {capacity:,} tokens of the context are used; plan a longer one to go on",
             capacity=run.capacity,
+        ),
+        "no free KV block": tr(
+            "no block of the KV cache is free; plan more blocks or a smaller batch to go on"
         ),
     }
     return tr(

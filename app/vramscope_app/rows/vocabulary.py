@@ -25,6 +25,7 @@ STATES = (
     marked("unsupported"),
     marked("end of sequence"),
     marked("context full"),
+    marked("no free KV block"),
 )
 SEVERITIES = (marked("error"), marked("warning"), marked("note"))
 PRECONDITIONS = (

@@ -125,6 +125,13 @@ def _scenario(parser: argparse.ArgumentParser) -> None:
         "--extent", metavar="SYMBOL=N", type=extent, action="append", default=[],
         help="what a symbolic axis is exactly, where --max only bounds it; may be repeated",
     )  # fmt: skip
+    group.add_argument(
+        "--block-size", metavar="N", type=count, help="tokens of one block of a paged KV cache (the model's)"
+    )
+    group.add_argument(
+        "--kv-blocks", metavar="N", type=count,
+        help="blocks of a paged KV cache's pool (as many as every sequence needs to become full)",
+    )  # fmt: skip
     group.add_argument("--bucket-minimum", metavar="N", type=positive, help="smallest KV capacity (256)")
     group.add_argument(
         "--growing",

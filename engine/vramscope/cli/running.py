@@ -29,7 +29,7 @@ from vramscope.messages.running import (
     VerifyInfo,
 )
 from vramscope.report.compare import prediction
-from vramscope.report.text import figure_text, rate_text
+from vramscope.report.text import blocks_text, figure_text, rate_text
 from vramscope.server import profiling
 from vramscope.server.engine import Engine
 from vramscope.server.plain import run_model
@@ -304,6 +304,8 @@ def show_outcome(out: Console, outcome: Outcome) -> None:
             f"{last.position} of {last.capacity} tokens{f'; {last.finished}' if last.finished else ''}",
         ),
     ]
+    if snapshot.blocks is not None:
+        rows.append(("KV blocks", blocks_text(snapshot.blocks)))
     rows += [(f"experts, {item.phase.lower()}", _demand(item)) for item in snapshot.experts]
     if outcome.verify is not None:
         rows.append(("verify", _verified(outcome.verify)))

@@ -45,6 +45,8 @@ def scenario(arguments: argparse.Namespace, info: ModelInfo) -> ScenarioInfo:
         "bucket_growing": arguments.growing or None,
         "weight_budget": arguments.weight_budget,
         "prefill_chunk": arguments.prefill_chunk,
+        "block_size": arguments.block_size,
+        "kv_blocks": arguments.kv_blocks,
     }
     return msgspec.structs.replace(
         info.scenario, **{name: value for name, value in given.items() if value is not None}

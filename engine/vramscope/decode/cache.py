@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 from vramscope.graph.dtypes import numpy_dtype, tensor_bytes
 from vramscope.graph.model import Array, KvForm, KvPair, Model, Value
-from vramscope.plan.symbols import kv_shape, pair_capacity
+from vramscope.plan.pool import NO_POOL
+from vramscope.plan.symbols import Extents, kv_shape, pair_capacity, physical_shape
 from vramscope.plan.types import ComponentName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vramscope.devices.base import Buffer
+    from vramscope.plan.pool import BlockPool
     from vramscope.run.runner import Runner
 
 
@@ -22,7 +24,7 @@ def allocate_cache(model: Model, runner: Runner, batch: int, capacity: int) -> N
     Raises:
         OutOfBudgetError: the budget does not hold one of them; those made before stay in the session.
     """
-    _allocate(runner, kv_buffer_bytes(model, batch, capacity))
+    _allocate(runner, kv_buffer_bytes(model, batch, capacity, runner.plan.kv.pool))
 
 
 def _allocate(runner: Runner, sizes: Mapping[str, int]) -> None:
@@ -95,8 +97,8 @@ def _undo(runner: Runner, previous: Mapping[str, Buffer]) -> None:
             runner.memory.kv[name] = buffer
 
 
-def kv_buffer_bytes(model: Model, batch: int, capacity: int) -> dict[str, int]:
-    """Bytes of every KV buffer.
+def kv_buffer_bytes(model: Model, batch: int, capacity: int, pool: BlockPool = NO_POOL) -> dict[str, int]:
+    """Bytes of every KV buffer; ``pool``: of a paged cache.
 
     One a pair, two where past and present cannot share (named by their own names).
     """
@@ -104,7 +106,7 @@ def kv_buffer_bytes(model: Model, batch: int, capacity: int) -> dict[str, int]:
     values = {model.program.values[item].name: model.program.values[item] for item in model.program.inputs}
     sizes: dict[str, int] = {}
     for pair in model.contract.kv:
-        shape = kv_shape(pair, values[pair.input], batch, pair_capacity(pair, capacity))
+        shape = physical_shape(pair, values[pair.input], Extents(batch, 0, 0, capacity, pool))
         size = tensor_bytes(pair.dtype, shape)
         sizes[pair.input] = size
         if pair.form is KvForm.GROW:

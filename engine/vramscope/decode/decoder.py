@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vramscope.decode.blocks import hold_blocks
 from vramscope.decode.cache import allocate_cache, grow_cache, kv_buffer_bytes
 from vramscope.decode.inspection import SlotsView, inspect
 from vramscope.decode.prefilling import Prefiller
@@ -115,7 +116,7 @@ class Decoder:
         try:
             batch = self.plan.scenario.batch
             self._run.capacity = first_capacity(self.plan.scenario, self.plan.kv.capacity)
-            needed = sum(kv_buffer_bytes(self.model, batch, self._run.capacity).values())
+            needed = sum(kv_buffer_bytes(self.model, batch, self._run.capacity, self.plan.kv.pool).values())
             self._runner.prepare(progress, cancel, kv=needed)
             allocate_cache(self.model, self._runner, batch, self._run.capacity)
         except Exception:
@@ -274,7 +275,8 @@ class Decoder:
         """
         if self._state is not DecodeState.READY:
             raise NeverCapturedError("the decode step", "no graph is ready to verify", "Capture a step first")
-        return verify(self, min(count, self._run.capacity - self._run.position), cancel)
+        room = self._stepper.feeds.room(self._run.capacity)
+        return verify(self, min(count, room - self._run.position), cancel)
 
     def speculator(self, draft: int) -> Speculator:
         """Verifies drafts of ``draft`` tokens on the Verify slot; an earlier one ends, the session is reset.
@@ -333,6 +335,7 @@ class Decoder:
             )
         if self._run.position >= self._run.capacity:
             self._grow(self._bucket(self._run.position + 1))
+        hold_blocks(self._runner, self._stepper.feeds, self._run, self._run.position + 1)
 
     def _bucket(self, length: int) -> int:
         return self.plan.scenario.bucket.capacity(length, self.plan.kv.capacity)
@@ -360,7 +363,8 @@ class Decoder:
     def _finish(self, tokens: tuple[int, ...]) -> str:
         if all(token in self._contract.eos_tokens for token in tokens):
             return "end of sequence"
-        return "context full" if self._run.position >= self.plan.context else ""
+        full = self._run.position >= self.plan.context
+        return "context full" if full else self._stepper.feeds.shortage(self._run.position + 1)
 
     def _grow(self, capacity: int) -> None:
         """Moves the KV cache to a larger bucket; an installed graph dies of it."""
@@ -392,4 +396,5 @@ class Decoder:
 
     def snapshot(self) -> DecodeSnapshot:
         """Everything live, as frozen data."""
-        return decode_snapshot(self._runner, self._run, self._state, self._slot, self._verify)
+        slots, feeds = (self._slot, self._verify), self._stepper.feeds
+        return decode_snapshot(self._runner, self._run, self._state, slots, feeds)

@@ -7,20 +7,30 @@ nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vramscope.decode.blocks import BlockTables
 from vramscope.devices.base import FeedWrite
 from vramscope.graph.dtypes import numpy_dtype, tensor_bytes
 from vramscope.graph.model import Array, Feed, KvForm, KvPair, Model, Value
-from vramscope.plan.symbols import Extents, feed_shape, kv_shape, pair_capacity
+from vramscope.plan.symbols import Extents, feed_shape, kv_shape, pair_capacity, physical_shape
 from vramscope.run.bindings import Binding, bind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from vramscope.plan.types import Plan
     from vramscope.run.memory import SessionMemory
+
+
+FULL = "no free KV block"
+"""Why a run ends where no block of a paged cache is free."""
+
+STEADY = (Feed.SEQUENCE_STARTS, Feed.LENGTH_BOUNDS)
+"""Feeds that are the same in every decode step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +51,14 @@ def state_buffers(memory: SessionMemory, batch: int) -> StateBuffers:
 class Feeds:
     """Bindings of a decoder's graph at given extents, over the session's buffers."""
 
-    def __init__(self, model: Model, memory: SessionMemory) -> None:
-        """``model`` is a decoder."""
+    def __init__(self, model: Model, plan: Plan, memory: SessionMemory) -> None:
+        """``model`` is a decoder, planned so."""
         assert model.contract is not None
         self._model = model
         self._memory = memory
         self._contract = model.contract
+        paged = model.contract.paged
+        self.blocks = BlockTables(plan.kv.pool, plan.scenario.batch) if paged else None
         self._values: Mapping[str, Value] = {
             model.program.values[item].name: model.program.values[item]
             for item in (*model.program.inputs, *model.program.outputs)
@@ -83,9 +95,9 @@ class Feeds:
 
     def _kv(self, pair: KvPair, value: Value, extents: Extents) -> tuple[Binding, ...]:
         positions = pair_capacity(pair, extents.capacity)
-        physical = kv_shape(pair, value, extents.batch, positions)
+        physical = physical_shape(pair, value, extents)
         buffer = self._memory.kv[pair.input]
-        if pair.form in (KvForm.CAPACITY, KvForm.SCATTER, KvForm.MASKED):
+        if not pair.form.moving:
             return (bind(buffer, pair.dtype, physical, input_name=pair.input, output_name=pair.output),)
         past = kv_shape(pair, value, extents.batch, min(extents.past, positions))
         present = kv_shape(pair, value, extents.batch, extents.past + extents.tokens)
@@ -96,8 +108,38 @@ class Feeds:
         writing = bind(self._memory.kv[pair.output], pair.dtype, physical, output_name=pair.output)
         return (reading.with_logical(past, past), writing.with_logical(present, present))
 
+    def hold(self, position: int) -> int:
+        """Sees to it that a paged cache has blocks for so many tokens; returns the bytes uploaded.
+
+        Raises:
+            InputError: the pool has too few free blocks; nothing changed.
+        """
+        if self.blocks is None or not self.blocks.hold(position):
+            return 0
+        table, uploaded = self.blocks.table(), 0
+        for name, feed in self._contract.feeds.items():
+            if feed is Feed.BLOCK_TABLE:
+                binding = bind(self._memory.io[name], self._values[name].dtype, table.shape, input_name=name)
+                uploaded += self._upload(binding, binding.array, table)
+        return uploaded
+
+    def shortage(self, position: int) -> str:
+        """Why no sequence can have so many tokens; empty where each can."""
+        return "" if self.blocks is None or self.blocks.fits(position) else FULL
+
+    def room(self, limit: int) -> int:
+        """The most tokens, ``limit`` at most, that the longest sequence can have."""
+        return limit if self.blocks is None else self.blocks.room(limit)
+
     def fill_prompt(self, bindings: Sequence[Binding], prompts: Sequence[Sequence[int]]) -> int:
-        """Writes the prompts into the feeds, padded on the right; returns the bytes uploaded."""
+        """Writes the prompts into the feeds, padded on the right; returns the bytes uploaded.
+
+        In a graph that takes the tokens of all sequences one after the other nothing is padded.
+        """
+        if self.blocks is not None:
+            tokens = np.concatenate([np.array(prompt, np.int64) for prompt in prompts])
+            counts = tuple(len(prompt) for prompt in prompts)
+            return self._fill_paged(bindings, tokens, counts, 0)
         pad = self._padding()
         lengths = np.array([len(prompt) for prompt in prompts], np.int64)
         uploaded = 0
@@ -121,6 +163,9 @@ class Feeds:
             past: valid tokens of every sequence.
             kept: rows of logits that are asked for, where the graph asks.
         """
+        if self.blocks is not None:
+            batch, width = tokens.shape
+            return self._fill_paged(bindings, tokens, (width,) * batch, past)
         uploaded = 0
         for binding in bindings:
             feed = self._contract.feeds.get(binding.input)
@@ -129,14 +174,42 @@ class Feeds:
                 uploaded += self._upload(binding, target, feed_values(feed, target.shape, tokens, past, kept))
         return uploaded
 
-    def fill_mask(self, bindings: Sequence[Binding], length: int) -> None:
-        """Makes the mask show ``length`` valid tokens and nothing behind them."""
+    def _fill_paged(
+        self, bindings: Sequence[Binding], tokens: Array, counts: tuple[int, ...], past: int
+    ) -> int:
+        """Writes a pass over so many tokens of each sequence behind ``past`` valid ones."""
+        assert self.blocks is not None
+        most = self.blocks.pool.table * self.blocks.pool.block_size
+        numbers: dict[Feed, Array] = {
+            Feed.TOKENS: tokens,
+            Feed.SEQUENCE_STARTS: np.cumsum([0, *counts]),
+            Feed.PAST_LENGTHS: np.full(len(counts), past),
+            Feed.LENGTH_BOUNDS: np.array([max(counts), most, 0]),
+        }
+        uploaded = 0
+        for binding in bindings:
+            feed = self._contract.feeds.get(binding.input)
+            if feed in numbers:
+                shape = binding.array.shape
+                uploaded += self._upload(binding, binding.array, numbers[feed].reshape(-1)[: prod(shape)])
+        return uploaded
+
+    def settle(self, bindings: Sequence[Binding], length: int) -> int:
+        """Behind a pass: what the decode step reads and does not move; returns the bytes uploaded.
+
+        The mask shows ``length`` valid tokens and nothing behind them; a paged step takes one token of every
+        sequence.
+        """
+        if self.blocks is not None:
+            fixed = [item for item in bindings if self._contract.feeds.get(item.input) in STEADY]
+            return self._fill_paged(fixed, np.zeros(0, np.int64), (1,) * self.blocks.batch, 0)
+        uploaded = 0
         nothing = np.zeros((1, 0), np.int64)
         for binding in bindings:
             if self._contract.feeds.get(binding.input) is Feed.MASK:
-                self._upload(
-                    binding, binding.array, feed_values(Feed.MASK, binding.array.shape, nothing, length, 0)
-                )
+                values = feed_values(Feed.MASK, binding.array.shape, nothing, length, 0)
+                uploaded += self._upload(binding, binding.array, values)
+        return uploaded
 
     def _upload(self, binding: Binding, target: Array, values: Array) -> int:
         made = values.astype(numpy_dtype(binding.dtype))
@@ -163,8 +236,6 @@ class Feeds:
             view[...] = 0
         elif feed is Feed.VALID_LENGTH:
             view[...] = lengths
-        elif feed is Feed.BLOCK_TABLE:
-            view[...] = np.arange(view.shape[0])[:, None]
         else:
             view[...] = 1
 
@@ -203,6 +274,7 @@ def _write(feed: Feed, binding: Binding, state: StateBuffers) -> FeedWrite | Non
         Feed.TOKENS: (state.token, 0),
         Feed.POSITIONS: (state.length, 0),
         Feed.WRITE_INDICES: (state.length, 0),
+        Feed.PAST_LENGTHS: (state.length, 0),
         Feed.VALID_LENGTH: (state.length, 1),
     }
     if feed not in sources:

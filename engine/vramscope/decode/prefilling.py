@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vramscope.decode.blocks import hold_blocks
 from vramscope.graph.model import Feed
 from vramscope.plan.prefill import passes, widest_pass
 
@@ -43,6 +44,7 @@ class Prefiller:
             How many passes it took.
         """
         chunk = self._runner.plan.scenario.prefill_chunk
+        self._give_blocks(prompts, longest)
         if not chunk:
             self._run.logits = self._whole(prompts, cancel)
             return 1
@@ -56,17 +58,30 @@ class Prefiller:
             part[:, : item.tokens] = tokens[:, item.start : item.start + item.tokens]
             self._run.uploaded(self._stepper.feeds.fill_pass(bindings, part, item.start, kept=1))
             self._runner.run(program, cancel)
-        self._stepper.feeds.fill_mask(bindings, longest)
-        lengths, row = [longest] * len(tokens), steps[-1].tokens - 1
-        self._run.logits = self._worker.start(bindings, lengths, [row] * len(tokens))
+        self._run.uploaded(self._stepper.feeds.settle(bindings, longest))
+        lengths, last = [longest] * len(tokens), steps[-1]
+        rows = [entry * last.width + last.tokens - 1 for entry in range(len(tokens))]
+        self._run.logits = self._worker.start(bindings, lengths, rows)
         return len(steps)
+
+    def _give_blocks(self, prompts: Sequence[Sequence[int]], longest: int) -> None:
+        """Blocks of a paged cache for these prompts; those of the sequences before are free again."""
+        feeds = self._stepper.feeds
+        if feeds.blocks is not None:
+            feeds.blocks.restart([len(prompt) for prompt in prompts])
+            hold_blocks(self._runner, feeds, self._run, longest)
 
     def _whole(self, prompts: Sequence[Sequence[int]], cancel: CancelCheck) -> Array:
         lengths = [len(prompt) for prompt in prompts]
         bindings, program = self._stepper.whole_prompts(lengths, self._run.capacity)
         self._run.uploaded(self._stepper.feeds.fill_prompt(bindings, prompts))
         self._runner.run(program, cancel)
-        return self._worker.start(bindings, lengths, [length - 1 for length in lengths])
+        if self._contract.paged:
+            self._run.uploaded(self._stepper.feeds.settle(bindings, max(lengths)))
+            return self._worker.start(bindings, lengths, [int(end) - 1 for end in np.cumsum(lengths)])
+        width = max(lengths)
+        rows = [entry * width + length - 1 for entry, length in enumerate(lengths)]
+        return self._worker.start(bindings, lengths, rows)
 
     def _gives_all_logits(self, width: int) -> bool:
         bindings, _ = self._stepper.prefill(width, self._run.capacity)

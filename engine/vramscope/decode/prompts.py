@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vramscope.errors import InputError
-from vramscope.graph.model import KvForm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +36,8 @@ def check_prompts(prompts: Sequence[Sequence[int]], contract: DecoderContract, p
     if ragged and plan.scenario.prefill_chunk:
         why = "a prompt that is taken in several passes has one length for the whole batch"
         raise InputError("prompts of different lengths", why, "Prefill them in one pass, or one by one")
-    if ragged and any(pair.form is not KvForm.CAPACITY for pair in contract.kv):
-        why = "only GroupQueryAttention keeps one length a sequence; this graph has one for the whole batch"
+    if ragged and not all(pair.form.ragged for pair in contract.kv):
+        which = "only GroupQueryAttention and PagedAttention keep one length a sequence"
+        why = f"{which}; this graph has one for the whole batch"
         raise InputError("prompts of different lengths", why, "Pad them in the text, or run them one by one")
     return longest

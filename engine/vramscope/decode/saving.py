@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vramscope.decode.session_state import SavedState
+from vramscope.graph.model import Feed
 
 if TYPE_CHECKING:
     from vramscope.decode.session_state import RunState
@@ -15,9 +16,13 @@ if TYPE_CHECKING:
 
 
 def save_state(memory: SessionMemory, contract: DecoderContract, run: RunState) -> SavedState:
-    """Position, device state, feeds, sliding caches."""
+    """Position, device state, feeds, sliding caches.
+
+    A block table only gains blocks while a sequence grows, and those stay its own.
+    """
     sliding = {pair.input for pair in contract.kv if pair.window}
-    held = {name: np.array(buffer.bytes) for name, buffer in memory.io.items()}
+    tables = {name for name, feed in contract.feeds.items() if feed is Feed.BLOCK_TABLE}
+    held = {name: np.array(buffer.bytes) for name, buffer in memory.io.items() if name not in tables}
     held.update({name: np.array(memory.kv[name].bytes) for name in sliding})
     return SavedState(run.position, held)
 

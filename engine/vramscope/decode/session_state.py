@@ -53,7 +53,9 @@ class RunState:
     logits: Array = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
     def uploaded(self, size: int) -> None:
-        """Counts one upload."""
+        """Counts one upload, unless nothing had to be."""
+        if size == 0:
+            return
         old = self.transfers
         self.transfers = replace(old, uploads=old.uploads + 1, upload_bytes=old.upload_bytes + size)
 

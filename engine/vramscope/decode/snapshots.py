@@ -9,15 +9,17 @@ from vramscope.plan.types import ComponentName
 from vramscope.run.memory_state import memory_state
 
 if TYPE_CHECKING:
+    from vramscope.decode.feeds import Feeds
     from vramscope.decode.session_state import RunState
     from vramscope.decode.slot import GraphSlot
     from vramscope.run.runner import Runner
 
 
 def decode_snapshot(
-    runner: Runner, run: RunState, state: DecodeState, primary: GraphSlot, verify: GraphSlot
+    runner: Runner, run: RunState, state: DecodeState, slots: tuple[GraphSlot, GraphSlot], feeds: Feeds
 ) -> DecodeSnapshot:
-    """Everything live about a session of ``runner``."""
+    """Everything live about a session of ``runner``; ``slots``: Primary and Verify."""
+    primary, verify = slots
     ledger = runner.device.ledger
     return DecodeSnapshot(
         state=state,
@@ -40,4 +42,5 @@ def decode_snapshot(
             verify.describe(verify.graph is not None),
         ),
         report=primary.report,
+        blocks=None if feeds.blocks is None else feeds.blocks.use(run.position),
     )

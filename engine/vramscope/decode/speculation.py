@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vramscope.decode.blocks import hold_blocks
 from vramscope.decode.drafting import look_up
 from vramscope.errors import InputError
 from vramscope.plan.symbols import Extents, PhaseBindings, decoder_bindings
@@ -104,7 +105,8 @@ class Speculator:
 
     def fits(self) -> bool:
         """Whether the cache has room for a whole pass now."""
-        room = min(self._parts.run.capacity, self._parts.runner.plan.context)
+        whole = min(self._parts.run.capacity, self._parts.runner.plan.context)
+        room = self._parts.stepper.feeds.room(whole)
         return self._parts.run.position + self._draft + 1 <= room
 
     def draft(self, history: list[int]) -> tuple[int, ...]:
@@ -125,6 +127,7 @@ class Speculator:
         parts, started = self._parts, perf_counter()
         parts.runner.device.ledger.enter("speculate")
         past = parts.run.position
+        hold_blocks(parts.runner, parts.stepper.feeds, parts.run, past + self._draft + 1)
         bindings, program = self._kept(past)
         self._feed(bindings, (token, *draft), past)
         work = StepWork(after=(("verified tokens", self._choose(bindings)),))
@@ -154,7 +157,7 @@ class Speculator:
 
     def _shapes(self, past: int, capacity: int) -> tuple[PhaseBindings, Extents]:
         runner = self._parts.runner
-        extents = Extents(1, self._draft + 1, past, capacity)
+        extents = Extents(1, self._draft + 1, past, capacity, runner.plan.kv.pool)
         model, scenario = runner.planner.model, runner.plan.scenario
         return decoder_bindings(model, scenario, Phase.PREFILL, extents), extents
 
@@ -238,7 +241,7 @@ class Speculator:
     def _settle(self, bindings: Sequence[Binding], length: int, token: int, row: int) -> None:
         """Takes the accepted tokens over: lengths, the mask's columns, the last token, its logits."""
         parts, device = self._parts, self._parts.runner.device
-        parts.stepper.feeds.fill_mask(bindings, length)
+        parts.run.uploaded(parts.stepper.feeds.settle(bindings, length))
         device.upload(parts.worker.state.length, np.array([length], np.int64))
         device.upload(parts.worker.state.token, np.array([token], np.int64))
         parts.run.position = length

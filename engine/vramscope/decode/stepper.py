@@ -47,7 +47,7 @@ class Stepper:
         self._model = runner.planner.model
         assert self._model.contract is not None
         self._contract = self._model.contract
-        self.feeds = Feeds(self._model, runner.memory)
+        self.feeds = Feeds(self._model, runner.plan, runner.memory)
         self.moving = not self._contract.pads_mask or any(pair.form.moving for pair in self._contract.kv)
         self._kept: tuple[tuple[int, int], Bound] | None = None
         self._prefills: dict[tuple[int, int], Bound] = {}
@@ -75,7 +75,7 @@ class Stepper:
         """
         key = (width, capacity)
         if key not in self._prefills:
-            extents = Extents(self._runner.plan.scenario.batch, width, 0, capacity)
+            extents = self._extents(width, 0, capacity)
             self._prefills[key] = self.bind(Phase.PREFILL, extents)
         return self._prefills[key]
 
@@ -83,7 +83,7 @@ class Stepper:
         """The decode step with ``position`` valid tokens in a cache of ``capacity``."""
         key = (capacity, position if self.moving else -1)
         if self._kept is None or self._kept[0] != key:
-            self._kept = (key, self.bind(Phase.DECODE, self._extents(position, capacity)))
+            self._kept = (key, self.bind(Phase.DECODE, self._extents(1, position, capacity)))
         return self._kept[1]
 
     def whole_prompts(self, lengths: Sequence[int], capacity: int) -> Bound:
@@ -94,13 +94,14 @@ class Stepper:
         memory, plan = self._runner.memory, self._runner.plan
         kept, key = self._prompt, (capacity, tuple(lengths))
         if kept is None or kept.plan is not plan or (kept.key, kept.slots) != (key, _slots(memory)):
-            extents = Extents(plan.scenario.batch, max(lengths), 0, capacity)
+            extents = replace(self._extents(max(lengths), 0, capacity), rows=sum(lengths))
             bound = self.bind(Phase.PREFILL, extents, (self._contract.logits, tuple(lengths)))
             kept = self._prompt = _KeptPrompt(key, plan, _slots(memory), bound)
         return kept.bound
 
-    def _extents(self, position: int, capacity: int) -> Extents:
-        return Extents(self._runner.plan.scenario.batch, 1, position, capacity)
+    def _extents(self, tokens: int, past: int, capacity: int) -> Extents:
+        plan = self._runner.plan
+        return Extents(plan.scenario.batch, tokens, past, capacity, plan.kv.pool)
 
     def bind(self, phase: Phase, extents: Extents, last: tuple[str, tuple[int, ...]] = ("", ())) -> Bound:
         """A phase bound at these extents; ``last``: an output read in each sequence's last row alone.
@@ -132,17 +133,22 @@ class Stepper:
         return found
 
     def logits(self, bindings: Sequence[Binding]) -> Array:
-        """The logits buffer, [batch, positions, vocabulary]."""
+        """The logits buffer, [batch, positions, vocabulary], of as many positions for every sequence."""
+        rows = self.rows(bindings)
+        return rows.reshape(batch := self._runner.plan.scenario.batch, rows.shape[0] // batch, rows.shape[1])
+
+    def rows(self, bindings: Sequence[Binding]) -> Array:
+        """The logits buffer, [positions of all sequences, vocabulary]."""
         binding = next(item for item in bindings if item.output == self._contract.logits)
         view = binding.output_view()
-        return view if view.ndim == 3 else view[:, None, :]
+        return view if view.ndim == 2 else view.reshape(-1, view.shape[-1])
 
     def moving_symbols(self, position: int, capacity: int) -> frozenset[str]:
         """Symbols whose extent moves from one step to the next, and what the classifier adds to them.
 
         A cache at its capacity moves nothing: its symbols are pinned (semantics 2.3).
         """
-        now = self._extents(position, capacity)
+        now = self._extents(1, position, capacity)
         later = replace(now, past=now.past + 1)
         scenario = self._runner.plan.scenario
         first = decoder_bindings(self._model, scenario, Phase.DECODE, now).symbols

@@ -65,16 +65,17 @@ class StepWorker:
         Args:
             bindings: of the last pass.
             lengths: valid tokens of each sequence.
-            last: the row of each sequence's last token in the pass; a graph that keeps one row has it alone.
+            last: the row of each sequence's last token among all rows of the pass; a graph that keeps one row
+                a sequence has those alone.
 
         Returns:
             Those rows on the host, [batch, vocabulary].
         """
-        device, logits = self._runner.device, self._stepper.logits(bindings)
+        device, logits = self._runner.device, self._stepper.rows(bindings)
         positions = np.array(lengths, np.int64)
         device.upload(self.state.length, positions)
-        rows = last if logits.shape[1] > 1 else [0] * len(last)
-        found = np.stack([device.download(logits[entry, row]) for entry, row in enumerate(rows)])
+        rows = last if logits.shape[0] > len(lengths) else range(len(lengths))
+        found = np.stack([device.download(logits[row]) for row in rows])
         device.upload(self.state.token, choose(self._sampling, found, positions))
         return found
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from vramscope.decode.blocks import BlockUse
     from vramscope.devices.ledger import Counters
     from vramscope.plan.types import Figure
     from vramscope.run.capture import CaptureReport
@@ -107,3 +108,5 @@ class DecodeSnapshot:
     transfers: Transfers
     slots: tuple[SlotState, ...]
     report: CaptureReport | None
+    blocks: BlockUse | None = None
+    """Where the cache is paged."""

@@ -13,7 +13,7 @@ from vramscope.graph.limits import context_limit
 from vramscope.graph.links import link
 from vramscope.graph.locate import table
 from vramscope.graph.masks import padding_refusal
-from vramscope.graph.model import DecoderContract, Feed, KvForm
+from vramscope.graph.model import DecoderContract, Feed, KvForm, Limit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,22 @@ _FEEDS: Mapping[str, Feed] = {
     "num_logits_to_keep": Feed.LOGITS_TO_KEEP,
     "logits_to_keep": Feed.LOGITS_TO_KEEP,
     "block_table": Feed.BLOCK_TABLE,
+    "cumulative_sequence_lengths": Feed.SEQUENCE_STARTS,
+    "past_sequence_lengths": Feed.PAST_LENGTHS,
+    "attention_metadata": Feed.LENGTH_BOUNDS,
 }
+
+_PLACES: Mapping[tuple[str, str], Mapping[int, Feed]] = {
+    ("", "TensorScatter"): {2: Feed.WRITE_INDICES},
+    ("", "Attention"): {6: Feed.VALID_LENGTH},
+    ("com.microsoft", "PagedAttention"): {
+        5: Feed.SEQUENCE_STARTS,
+        6: Feed.PAST_LENGTHS,
+        7: Feed.BLOCK_TABLE,
+        16: Feed.LENGTH_BOUNDS,
+    },
+}
+"""What a cache-writing node's inputs are fed with, by their place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +91,14 @@ def _feeds(program: Program, settings: Mapping[str, object]) -> dict[int, Feed]:
 def _structural_feeds(
     program: Program, pairs: tuple[KvPair, ...], known: Mapping[int, Feed]
 ) -> dict[int, Feed]:
-    """Inputs that a cache-writing node names by their place: write indices and valid lengths."""
-    places = {("TensorScatter", 2): Feed.WRITE_INDICES, ("Attention", 6): Feed.VALID_LENGTH}
+    """Inputs that a cache-writing node names by their place: write indices, lengths, block tables."""
     caches = {pair.input for pair in pairs}
     found: dict[int, Feed] = {}
     for step in program.steps:
+        places = _PLACES.get((step.node.domain, step.node.operator), {})
         for position, value in enumerate(step.inputs):
-            feed = places.get((step.node.operator, position))
-            if feed is None or step.node.domain or value not in program.inputs or value in known:
+            feed = places.get(position)
+            if feed is None or value not in program.inputs or value in known:
                 continue
             if program.values[value].name not in caches:
                 found[value] = feed
@@ -143,12 +158,27 @@ def _assemble(
         if unpadded
         else notes,
         pads_mask=not unpadded,
+        block_size=_block_size(program, pairs, origin.settings),
     )
+
+
+def _block_size(program: Program, pairs: tuple[KvPair, ...], settings: Mapping[str, object]) -> Limit | None:
+    """Positions of a block: what a paged cache's own shape fixes, else what the settings say."""
+    paged = [pair for pair in pairs if pair.form is KvForm.PAGED]
+    for pair in paged:
+        value = program.value_named(pair.input)
+        extent = value.shape[pair.sequence_axis] if value is not None and value.shape else None
+        if isinstance(extent, int):
+            return Limit(extent, f"extent of the paged cache {pair.input!r}")
+    if not paged:
+        return None
+    size = _number(table(settings, "engine", "dynamic_batching"), "block_size")
+    return Limit(size, "genai_config.json, engine.dynamic_batching.block_size") if size > 0 else None
 
 
 def _unpadded(program: Program, links: Links, feeds: Mapping[int, Feed], pairs: tuple[KvPair, ...]) -> str:
     """Why the mask of a cache whose length is data must keep its logical width; "" when it may be padded."""
-    if any(pair.form is not KvForm.CAPACITY for pair in pairs):
+    if any(not pair.form.ragged for pair in pairs):
         return ""
     masks = [item for item, feed in feeds.items() if feed is Feed.MASK]
     return next((reason for mask in masks if (reason := padding_refusal(program, links, mask))), "")
@@ -186,7 +216,7 @@ def dialect_of(program: Program, pairs: tuple[KvPair, ...], origin: Origin) -> s
     """Which exporter's conventions the graph follows: ``genai``, ``mobius-static``, ``optimum`` …."""
     operators = {step.node.operator for step in program.steps}
     family = _family(program, origin)
-    if "PagedAttention" in operators:
+    if any(pair.form is KvForm.PAGED for pair in pairs):
         return f"{family}-paged"
     if any(pair.window for pair in pairs):
         return f"{family}-sliding"
@@ -211,12 +241,6 @@ def _family(program: Program, origin: Origin) -> str:
 
 def _notes(program: Program, pairs: tuple[KvPair, ...], feeds: Mapping[str, Feed]) -> tuple[str, ...]:
     notes: list[str] = []
-    if any(step.node.operator == "PagedAttention" for step in program.steps):
-        notes.append("PagedAttention exists for CUDA only: this model is planned here and runs on a GPU")
-        notes.append(
-            "The paged cache is planned as one block a sequence, of its whole context: where blocks are "
-            "smaller, every sequence rounds up to whole ones"
-        )
     reasons = dict.fromkeys(pair.reason for pair in pairs if pair.form is KvForm.GROW)
     notes.extend(f"Past and present are both alive: {reason}" for reason in reasons if reason)
     caches = {pair.input for pair in pairs}

@@ -126,8 +126,20 @@ def _present_extent(
     return query[1] + before
 
 
+def _paged_attention(context: ShapeInferenceContext, node: ir.Node) -> None:
+    """Y [tokens, heads · head size]; outputs 1 and 2 are the caches themselves (operators 2.11)."""
+    query, size = _dims(node, 0), head_size(node)
+    if query is not None and len(query) == 2:
+        width = query[1] if input_of(node, 1) is not None else None
+        known = size * integer_attribute(node, "num_heads", 0) if size else width
+        if known is not None:
+            _set(context, node, 0, [query[0], known], _type(node, 0))
+    for index in (1, 2):
+        _set(context, node, index, _dims(node, index + 2), _type(node, index + 2))
+
+
 def head_size(node: ir.Node) -> int | None:
-    """Head size of a GroupQueryAttention from its query's width; None where that is symbolic.
+    """Head size of a GroupQueryAttention or PagedAttention by its query's width; None where that is symbolic.
 
     Packed (no key input): width = (heads + 2·kv heads)·size; else width = heads·size.
     """
@@ -236,6 +248,7 @@ _RULES: Mapping[tuple[str, str], Rule] = {
     **UNSETTLED_RULES,
     ("", "If"): _if,
     (_MICROSOFT, "GroupQueryAttention"): _grouped_attention,
+    (_MICROSOFT, "PagedAttention"): _paged_attention,
     (_MICROSOFT, "SkipSimplifiedLayerNormalization"): _skip_normalization,
     (_MICROSOFT, "SkipLayerNormalization"): _skip_normalization,
     (_MICROSOFT, "GatherBlockQuantized"): _gather_block_quantized,

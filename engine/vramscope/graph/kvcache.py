@@ -188,7 +188,7 @@ def _append_refusal(links: Links, reader: Reader) -> str:
 _RULES: Mapping[tuple[str, str], Callable[..., Update | None]] = {
     ("com.microsoft", "GroupQueryAttention"): _two_slots(3, KvForm.CAPACITY, 2),
     ("com.microsoft", "SparseAttention"): _two_slots(3, KvForm.CAPACITY, 2),
-    ("com.microsoft", "PagedAttention"): _two_slots(3, KvForm.CAPACITY, 1, "paged: blocks of one pool"),
+    ("com.microsoft", "PagedAttention"): _two_slots(3, KvForm.PAGED, 1),
     ("com.microsoft", "DecoderMaskedMultiHeadAttention"): _two_slots(5, KvForm.CAPACITY, 2),
     ("com.microsoft", "MultiHeadAttention"): _two_slots(
         6, KvForm.GROW, 2, "MultiHeadAttention returns past and new rows as one new tensor"
@@ -242,7 +242,7 @@ def _pair(
         form=update.form,
         reason=update.reason,
         window=_window(update.step),
-        fixed_capacity=extent if isinstance(extent, int) else 0,
+        fixed_capacity=extent if isinstance(extent, int) and update.form is not KvForm.PAGED else 0,
     )
 
 

@@ -187,6 +187,8 @@ class KvForm(Enum):
     """GroupQueryAttention: past and present are one buffer at its physical extent; the length is data."""
     SCATTER = "scatter"
     """TensorScatter with write indices into a static cache; the length is data."""
+    PAGED = "paged"
+    """PagedAttention: blocks of one pool, found through a block table; the length is data."""
     MASKED = "masked"
     """Attention with a mask input: the mask is frozen to capacity width and the cache appended in place."""
     APPEND = "append"
@@ -198,6 +200,11 @@ class KvForm(Enum):
     def moving(self) -> bool:
         """Whether the logical length is a shape, which moves from step to step."""
         return self in (KvForm.APPEND, KvForm.GROW)
+
+    @property
+    def ragged(self) -> bool:
+        """Whether every sequence of a batch has a length of its own."""
+        return self in (KvForm.CAPACITY, KvForm.PAGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +250,13 @@ class Feed(Enum):
     """use_cache_branch."""
     LOGITS_TO_KEEP = "logits to keep"
     BLOCK_TABLE = "block table"
-    """Which blocks of a paged cache each sequence has: one, of its whole context."""
+    """Which blocks of a paged cache each sequence has, in order; −1 behind the last one."""
+    SEQUENCE_STARTS = "sequence starts"
+    """Where each sequence begins among the tokens of all, and where the last one ends."""
+    PAST_LENGTHS = "past lengths"
+    """Positions of each sequence that lie in the cache before the step."""
+    LENGTH_BOUNDS = "length bounds"
+    """The most new tokens and the most positions that a sequence may have: hints in host memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +276,13 @@ class DecoderContract:
     notes: tuple[str, ...] = ()
     pads_mask: bool = True
     """Whether the mask may be as wide as the cache: nothing but attention's own lengths sees its width."""
+    block_size: Limit | None = None
+    """Positions of one block of a paged cache, as the model's settings say; None where they say nothing."""
+
+    @property
+    def paged(self) -> bool:
+        """Whether the cache is blocks of one pool, and the tokens of all sequences follow each other."""
+        return any(pair.form is KvForm.PAGED for pair in self.kv)
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,6 +116,16 @@ class StreamingInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Uses that found their weight still in the window."""
 
 
+class BlocksInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A paged cache: blocks taken of the whole pool, positions they hold, and positions in use."""
+
+    block_size: int
+    blocks: int
+    taken: int
+    held: int
+    used: int
+
+
 class ExpertTraffic(msgspec.Struct, frozen=True, kw_only=True):
     """What mixtures of experts asked of memory in one phase: Load, Prefill, Warmup (a capture) or Decode."""
 
@@ -168,6 +178,8 @@ class SnapshotInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Where a weight budget streams weights."""
     experts: list[ExpertTraffic] = []
     """Where mixtures of experts are watched."""
+    blocks: BlocksInfo | None = None
+    """Where the cache is paged."""
 
 
 EMPTY_SNAPSHOT = SnapshotInfo(

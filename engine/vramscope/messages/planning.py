@@ -32,6 +32,10 @@ class ScenarioInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes that weights may take; those that do not fit are streamed from the model's file."""
     prefill_chunk: int = 0
     """Tokens that one pass over the prompt takes at most; 0: one pass takes all of it."""
+    block_size: int = 0
+    """Positions of one block of a paged cache; 0: the model's own."""
+    kv_blocks: int = 0
+    """Blocks of a paged cache's pool; 0: as many as every sequence needs to become full."""
 
 
 class PlanParams(msgspec.Struct, frozen=True, kw_only=True):

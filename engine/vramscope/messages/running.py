@@ -52,7 +52,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     tokens_per_second_eager: float | None
     tokens_per_second_replay: float | None
     finished: str
-    """Why generation ended: empty, ``end of sequence`` or ``context full``."""
+    """Why generation ended: empty, ``end of sequence``, ``context full`` or ``no free KV block``."""
 
 
 class ProfileInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from vramscope.graph.model import Model
     from vramscope.plan.symbols import PhaseBindings
 
-ZERO = {"context": "the model's own limit", "prefill chunk": "the whole prompt in one pass"}
+ZERO = {
+    "context": "the model's own limit",
+    "prefill chunk": "the whole prompt in one pass",
+    "block size": "the model's own",
+    "number of KV blocks": "as many as full sequences need",
+}
 """What 0 means, where it may be given."""
 
 KNOWN_SYMBOLS = 8
@@ -39,6 +44,8 @@ def check_scenario(scenario: Scenario, symbols: Collection[str]) -> None:
         "context": (scenario.context, 0),
         "smallest KV bucket": (scenario.bucket.minimum, 1),
         "prefill chunk": (scenario.prefill_chunk, 0),
+        "block size": (scenario.block_size, 0),
+        "number of KV blocks": (scenario.kv_blocks, 0),
     }
     for name, (number, smallest) in least.items():
         if number < smallest:

@@ -52,7 +52,7 @@ def plan_components(
     largest = max(phases, key=lambda phase: phase.arena.bytes)
     figures = [row.figure for row in rows]
     bindings = UNKNOWN if UNKNOWN in figures else _sum(figures)
-    kv_detail = f"{kv.capacity:,} tokens, {kv.bytes_per_token:,} B a token a sequence" if kv.rows else "none"
+    kv_detail = _kv_detail(kv, scenario.batch) if kv.rows else "none"
     if kv.transient:
         kv_detail += f"; {kv.transient:,} B of it only while the bucket grows"
     if kv.first < kv.bytes:
@@ -75,6 +75,17 @@ def plan_components(
         Component(ComponentName.BINDINGS, bindings, f"{len(rows)} buffers"),
         Component(ComponentName.CONTEXT, UNKNOWN, "unknown until measured on the device; not in the total"),
     )
+
+
+def _kv_detail(kv: KvPlan, batch: int) -> str:
+    """Tokens and bytes each; of a pool its blocks, and how much of them full sequences use."""
+    words = f"{kv.capacity:,} tokens, {kv.bytes_per_token:,} B a token a sequence"
+    pool = kv.pool
+    if not pool.blocks:
+        return words
+    used, held = pool.filled(batch, kv.capacity)
+    many = f"{pool.blocks:,} {'block' if pool.blocks == 1 else 'blocks'} of {pool.block_size:,} tokens"
+    return f"{words}; {many}, {used:,} of {held:,} held tokens used when every sequence is full"
 
 
 def _weights_detail(weights: WeightPlan) -> str:

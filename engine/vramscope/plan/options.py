@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vramscope.plan.types import Scenario
 
 BATCH, PROMPT, CONTEXT = "--batch", "--prompt-tokens", "--context"
+BLOCKS, BLOCK_SIZE = "--kv-blocks", "--block-size"
 
 
 def is_batch(dim: Dim) -> bool:
@@ -46,7 +47,14 @@ def _places(model: Model, symbol: str) -> Iterator[tuple[Value, int]]:
 
 
 def _option(contract: DecoderContract, value: Value, axis: int, phase: Phase) -> str:
-    """Sequences are on axis 0; a decode step is fed one token whatever is asked."""
+    """Sequences are on axis 0; a decode step is fed one token whatever is asked.
+
+    Blocks are on axis 0 of a pool; tokens of all sequences follow each other where there is one.
+    """
+    if contract.paged and value.name in {pair.input for pair in contract.kv}:
+        return {0: BLOCKS, 1: BLOCK_SIZE}.get(axis, "")
+    if contract.paged and contract.feeds.get(value.name) is Feed.TOKENS:
+        return PROMPT if phase is Phase.PREFILL else BATCH
     if axis == 0:
         return BATCH
     if contract.feeds.get(value.name) in (Feed.TOKENS, Feed.POSITIONS):

@@ -29,7 +29,7 @@ from vramscope.plan.extents import (
     model_at,
 )
 from vramscope.plan.index import build_index
-from vramscope.plan.kv import NO_KV, Context, plan_kv, resolve_context
+from vramscope.plan.kv import NO_KV, Context, context_notes, plan_kv, resolve_context
 from vramscope.plan.options import is_batch
 from vramscope.plan.phase import phase_owners, phase_workspace, plan_phase
 from vramscope.plan.reuse import ArenaReuse
@@ -79,7 +79,7 @@ def make_plan(model: Model, scenario: Scenario) -> Plan:
     return Planner(model).plan(scenario)
 
 
-_LimitKey = tuple[int, tuple[int, int], BucketPolicy, tuple[tuple[str, int], ...], str, int, int | None]
+_LimitKey = tuple[int, tuple[int, ...], BucketPolicy, tuple[tuple[str, int], ...], str, int, int | None]
 """What the largest context depends on: everything of a scenario but the context itself."""
 
 SHOWN_NAMES = 6
@@ -258,7 +258,7 @@ class Planner:
         if context is None:
             return [plain_bindings(self.model, scenario)]
         return [
-            decoder_bindings(self.model, scenario, phase, phase_extents(phase, scenario, context.capacity))
+            decoder_bindings(self.model, scenario, phase, phase_extents(phase, scenario, *context.room))
             for phase in (Phase.PREFILL, Phase.DECODE)
         ]
 
@@ -314,9 +314,9 @@ class Planner:
         if contract is None:
             return None
         maxima = tuple(sorted((*scenario.maxima.items(), *scenario.extents.items())))
-        prompt = (scenario.prompt, scenario.prefill_chunk)
+        sizes = (scenario.prompt, scenario.prefill_chunk, scenario.block_size, scenario.kv_blocks)
         runtime, weights = scenario.runtime, scenario.weight_budget
-        key = (scenario.batch, prompt, scenario.bucket, maxima, runtime, available, weights)
+        key = (scenario.batch, sizes, scenario.bucket, maxima, runtime, available, weights)
         if key not in self._limits:
             limit = contract.context_limit.value if contract.context_limit else LARGEST_CONTEXT
             self._limits[key] = largest_fit(
@@ -330,7 +330,7 @@ class Planner:
     def _notes(self, scenario: Scenario, bindings: Sequence[PhaseBindings]) -> tuple[str, ...]:
         notes = [*idle_maxima(self.model, scenario, bindings), *self._nested_notes(scenario, bindings)]
         if self.model.contract is not None:
-            notes.extend(self.model.contract.notes)
+            notes += [*self.model.contract.notes, *context_notes(self.model.contract, scenario)]
         steps = zip(self.index.main_steps, self.index.facts, strict=True)
         helpless = [
             f"{step.node.name} ({step.node.qualified})" for step, facts in steps if facts.kernel == "none"

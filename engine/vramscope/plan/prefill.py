@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from vramscope.errors import ScenarioError
-from vramscope.graph.model import Feed
 
 if TYPE_CHECKING:
     from vramscope.graph.model import DecoderContract
@@ -87,8 +86,6 @@ def check_chunk(contract: DecoderContract, scenario: Scenario) -> None:
         why = "the length of this graph's cache is a shape, so every pass would have shapes of its own"
     elif any(pair.window for pair in contract.kv):
         why = "a sliding cache holds no more than its window, and a pass may reach beyond"
-    elif Feed.BLOCK_TABLE in contract.feeds.values():
-        why = "a paged cache takes the tokens of all sequences one after the other"
     if why:
         raise ScenarioError(
             f"prefill in passes of {scenario.prefill_chunk:,} tokens", why, "Prefill the prompt in one pass"

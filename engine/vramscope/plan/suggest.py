@@ -22,6 +22,10 @@ SMALL_SHARE, SMALL_BYTES = 1000, 2**20
 """A saving under one part in so many of the total, and under so many bytes, is not worth a line."""
 
 
+SMALL_BLOCK = 16
+"""Positions of a block of a paged cache that is suggested: the last one of a sequence wastes at most 15."""
+
+
 def suggestions(planner: Planner, plan: Plan) -> tuple[Suggestion, ...]:
     """Changes that save bytes worth a line: those that make it fit first, then the largest saving.
 
@@ -73,6 +77,10 @@ def _scenario_changes(planner: Planner, plan: Plan) -> Iterable[Suggestion]:
         less = scenario.batch // 2
         yield _compare(planner, plan, replace(scenario, batch=less), f"Halve the batch to {less}", batch=less)
     yield from _weight_budget(planner, plan, scenario)
+    if plan.kv.pool.block_size > SMALL_BLOCK and not scenario.kv_blocks:
+        title = f"Blocks of {SMALL_BLOCK} tokens instead of {plan.kv.pool.block_size:,}"
+        other = replace(scenario, block_size=SMALL_BLOCK)
+        yield _compare(planner, plan, other, title, block_size=SMALL_BLOCK)
     if widest_pass(scenario.prompt, scenario.prefill_chunk) > 256:
         title = "Prefill in passes of at most 256 tokens"
         yield _compare(planner, plan, replace(scenario, prefill_chunk=256), title, prefill_chunk=256)

@@ -17,6 +17,7 @@ from vramscope.errors import ScenarioError, SymbolConflictError
 from vramscope.graph.expr import Interval, Symbol, evaluate
 from vramscope.graph.model import DecoderContract, Feed, KvForm, KvPair, Model, Value
 from vramscope.plan.options import binding_option, is_batch
+from vramscope.plan.pool import NO_POOL, BlockPool
 from vramscope.plan.prefill import widest_pass
 from vramscope.plan.types import Phase, Scenario
 
@@ -43,23 +44,34 @@ class PhaseBindings:
 
 @dataclass(frozen=True, slots=True)
 class Extents:
-    """The numbers that a decoder's phase is made of."""
+    """The numbers that a decoder's phase is made of.
+
+    Attributes:
+        batch: sequences.
+        tokens: new ones of each sequence, the most where lengths differ.
+        past: positions of each sequence before them.
+        capacity: positions that a sequence may have.
+        pool: of a paged cache.
+        rows: new tokens of all sequences where those follow each other; 0: batch × tokens.
+    """
 
     batch: int
     tokens: int
     past: int
     capacity: int
+    pool: BlockPool = NO_POOL
+    rows: int = 0
 
 
-def phase_extents(phase: Phase, scenario: Scenario, capacity: int) -> Extents:
+def phase_extents(phase: Phase, scenario: Scenario, capacity: int, pool: BlockPool = NO_POOL) -> Extents:
     """Tokens fed and past length.
 
     The prompt's widest pass on an empty cache, or one token on a cache with one row free.
     """
     if phase is Phase.PREFILL:
         width = widest_pass(scenario.prompt, scenario.prefill_chunk)
-        return Extents(scenario.batch, min(width, capacity), 0, capacity)
-    return Extents(scenario.batch, 1, capacity - 1, capacity)
+        return Extents(scenario.batch, min(width, capacity), 0, capacity, pool)
+    return Extents(scenario.batch, 1, capacity - 1, capacity, pool)
 
 
 def pair_capacity(pair: KvPair, capacity: int) -> int:
@@ -81,6 +93,13 @@ def kv_shape(pair: KvPair, value: Value, batch: int, positions: int) -> tuple[in
     return tuple(shape)
 
 
+def physical_shape(pair: KvPair, value: Value, extents: Extents) -> tuple[int, ...]:
+    """The shape of a KV buffer: its capacity, or the whole pool."""
+    if pair.form is KvForm.PAGED:
+        return (extents.pool.blocks, extents.pool.block_size, pair.heads, pair.head_size)
+    return kv_shape(pair, value, extents.batch, pair_capacity(pair, extents.capacity))
+
+
 def feed_shape(feed: Feed, value: Value, extents: Extents, contract: DecoderContract) -> tuple[int, ...]:
     """The shape of an input that is not KV."""
     rank = len(value.shape or ())
@@ -88,14 +107,24 @@ def feed_shape(feed: Feed, value: Value, extents: Extents, contract: DecoderCont
         packed = Feed.BLOCK_TABLE in contract.feeds.values()  # all sequences one after the other
         if rank == 2:
             return (extents.batch, extents.tokens)
-        return (extents.tokens * (extents.batch if packed else 1),) * rank
+        together = extents.rows or extents.tokens * extents.batch
+        return (together if packed else extents.tokens,) * rank
     if feed is Feed.MASK:
         return (extents.batch, mask_width(contract, extents))
-    if feed in (Feed.WRITE_INDICES, Feed.VALID_LENGTH):
-        return (extents.batch,)
-    if feed is Feed.BLOCK_TABLE:
-        return (extents.batch, 1)
-    return (1,) * rank
+    if feed is Feed.LENGTH_BOUNDS:
+        return tuple(dim if isinstance(dim, int) else MOST_BOUNDS for dim in value.shape or ())
+    a_sequence = {
+        Feed.WRITE_INDICES: (extents.batch,),
+        Feed.VALID_LENGTH: (extents.batch,),
+        Feed.PAST_LENGTHS: (extents.batch,),
+        Feed.SEQUENCE_STARTS: (extents.batch + 1,),
+        Feed.BLOCK_TABLE: (extents.batch, extents.pool.table),
+    }
+    return a_sequence.get(feed, (1,) * rank)
+
+
+MOST_BOUNDS = 3
+"""Numbers that a PagedAttention's bounds have at most: new tokens, positions, and the least positions."""
 
 
 def mask_width(contract: DecoderContract, extents: Extents) -> int:
@@ -138,17 +167,16 @@ def decoder_bindings(model: Model, scenario: Scenario, phase: Phase, extents: Ex
 
 
 def _past_shape(pair: KvPair, value: Value, extents: Extents) -> tuple[int, ...]:
-    positions = pair_capacity(pair, extents.capacity)
-    if pair.form.moving:
-        positions = min(extents.past, positions)
+    if not pair.form.moving:
+        return physical_shape(pair, value, extents)
+    positions = min(extents.past, pair_capacity(pair, extents.capacity))
     return kv_shape(pair, value, extents.batch, positions)
 
 
 def _present_shape(pair: KvPair, value: Value, extents: Extents) -> tuple[int, ...]:
-    positions = pair_capacity(pair, extents.capacity)
-    if pair.form.moving:
-        positions = extents.past + extents.tokens
-    return kv_shape(pair, value, extents.batch, positions)
+    if not pair.form.moving:
+        return physical_shape(pair, value, extents)
+    return kv_shape(pair, value, extents.batch, extents.past + extents.tokens)
 
 
 def _plain_shape(value: Value, scenario: Scenario) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from vramscope.errors import VramscopeError
+from vramscope.plan.pool import NO_POOL, BlockPool
 from vramscope.plan.shapes import AxisBound, Bounded, Exact, Refused
 from vramscope.plan.weight_types import StreamingPlan, WeightPlan, WeightRow
 
@@ -137,6 +138,8 @@ class Scenario:
         bucket: how the KV cache grows.
         weight_budget: bytes that weights may take; those that do not fit are streamed from the model's file.
         prefill_chunk: tokens that one pass over the prompt takes at most; 0: one pass takes all of it.
+        block_size: positions of one block of a paged cache; 0: the model's own.
+        kv_blocks: blocks of a paged cache's pool; 0: as many as every sequence needs to become full.
         runtime: whose kernels' scratch is planned: :data:`OWN_RUNTIME`, :data:`CUDA_RUNTIME` or
             :data:`REFERENCE_RUNTIME`.
     """
@@ -151,6 +154,8 @@ class Scenario:
     bucket: BucketPolicy = field(default_factory=BucketPolicy)
     weight_budget: int | None = None
     prefill_chunk: int = 0
+    block_size: int = 0
+    kv_blocks: int = 0
     runtime: str = OWN_RUNTIME
 
 
@@ -251,6 +256,8 @@ class KvPlan:
     """Bytes alive beyond the final buffers while a bucket grows: the old ones."""
     first: int = 0
     """Bytes of the buffers that a session begins with; less than ``bytes`` where the cache grows."""
+    pool: BlockPool = NO_POOL
+    """What a paged cache is made of."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from vramscope.messages.planning import ScenarioInfo
 from vramscope.units import format_bytes
 
 if TYPE_CHECKING:
+    from vramscope.messages.live import BlocksInfo
     from vramscope.messages.model import ModelInfo
     from vramscope.messages.planning import BytesFigure, PlanInfo
 
@@ -31,6 +32,10 @@ def asked_words(model: ModelInfo, info: PlanInfo) -> list[str]:
     words += [f"{symbol} = {extent}" for symbol, extent in asked.extents.items()]
     if asked.prefill_chunk:
         words.append(f"prefill in passes of {asked.prefill_chunk}")
+    if asked.block_size:
+        words.append(f"blocks of {asked.block_size} tokens")
+    if asked.kv_blocks:
+        words.append(f"{asked.kv_blocks} KV blocks")
     if asked.weight_budget is not None:
         words.append(f"weight budget {format_bytes(asked.weight_budget)}")
     if asked.runtime != OWN_RUNTIME:
@@ -52,6 +57,12 @@ def after_text(headroom: int | None) -> str:
     return (
         f"fits, {format_bytes(headroom)} to spare" if headroom >= 0 else f"short by {format_bytes(-headroom)}"
     )
+
+
+def blocks_text(use: BlocksInfo) -> str:
+    """How many blocks of a paged cache are taken, and how much of them is used."""
+    many = f"{use.taken:,} of {use.blocks:,} blocks of {use.block_size:,} tokens"
+    return f"{many}; {use.used:,} of {use.held:,} held tokens used"
 
 
 def difference_text(size: int | None) -> str:

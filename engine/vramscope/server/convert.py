@@ -52,6 +52,8 @@ def scenario_of(info: ScenarioInfo) -> Scenario:
         runtime=info.runtime,
         weight_budget=info.weight_budget,
         prefill_chunk=info.prefill_chunk,
+        block_size=info.block_size,
+        kv_blocks=info.kv_blocks,
     )
 
 
@@ -70,6 +72,8 @@ def scenario_info(scenario: Scenario) -> ScenarioInfo:
         runtime=scenario.runtime,
         weight_budget=scenario.weight_budget,
         prefill_chunk=scenario.prefill_chunk,
+        block_size=scenario.block_size,
+        kv_blocks=scenario.kv_blocks,
     )
 
 

@@ -6,6 +6,7 @@ from itertools import groupby, islice
 from typing import TYPE_CHECKING, TypedDict
 
 from vramscope.messages.live import (
+    BlocksInfo,
     CounterInfo,
     EventInfo,
     ExpertTraffic,
@@ -31,6 +32,7 @@ from vramscope.plan.types import ComponentName
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from vramscope.decode.blocks import BlockUse
     from vramscope.decode.types import DecodeSnapshot, SlotState, VerifyReport
     from vramscope.devices.base import GraphFacts
     from vramscope.devices.ledger import Counters
@@ -86,6 +88,13 @@ def snapshot_info(
         slots=[_slot(slot) for slot in snapshot.slots],
         **memory_fields(snapshot.total, snapshot.budget, snapshot.components, snapshot.memory),
         experts=[_expert_traffic(phase, item) for phase, item in traffic.items()],
+        blocks=None if snapshot.blocks is None else _blocks(snapshot.blocks),
+    )
+
+
+def _blocks(use: BlockUse) -> BlocksInfo:
+    return BlocksInfo(
+        block_size=use.block_size, blocks=use.blocks, taken=use.taken, held=use.held, used=use.used
     )
 
 

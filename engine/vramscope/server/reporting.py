@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from vramscope.graph.model import KvForm
 from vramscope.messages.live import Empty
 from vramscope.messages.model import OpenParams
 from vramscope.messages.planning import PlanParams
@@ -42,6 +43,8 @@ CARRIED = (
     "runtime",
     "weight_budget",
     "prefill_chunk",
+    "block_size",
+    "kv_blocks",
 )
 """Fields of a scenario that mean the same for any model."""
 
@@ -80,6 +83,8 @@ def carried(asked: ScenarioInfo | None) -> Callable[[ModelInfo], ScenarioInfo]:
         limit = info.contract.context_limit if info.contract is not None else None
         if limit is not None and asked.context > limit:
             fields |= {"context": limit, "prompt": min(asked.prompt, max(limit // 2, 1))}
+        if info.contract is not None and any(pair.form == KvForm.PAGED.value for pair in info.contract.kv):
+            fields["bucket_growing"] = False  # a pool is reserved at once
         return msgspec.structs.replace(info.scenario, **fields, maxima=asked.maxima, extents=asked.extents)
 
     return scenario

@@ -57,18 +57,21 @@ def preparation(
 ) -> tuple[Prepare | None, Prepare | None]:
     """What happens to the entry's queries and to its new keys: RMS norm per head, then rotation."""
     rotation = _rotation(call, form, lengths, entry)
-    norms = (_Norm.read(call, 14, "q_norm_epsilon"), _Norm.read(call, 15, "k_norm_epsilon"))
-    query, key = (_Prepared(norm, rotation) if norm or rotation else None for norm in norms)
+    norms = (Norm.read(call, 14, "q_norm_epsilon"), Norm.read(call, 15, "k_norm_epsilon"))
+    query, key = (Preparation(norm, rotation) if norm or rotation else None for norm in norms)
     return query, key
 
 
 @dataclass(frozen=True, slots=True)
-class _Norm:
+class Norm:
+    """Weight [D] and epsilon of a root-mean-square norm over a head."""
+
     weight: Array
     epsilon: float
 
     @classmethod
-    def read(cls, call: Call, index: int, attribute: str) -> _Norm | None:
+    def read(cls, call: Call, index: int, attribute: str) -> Norm | None:
+        """The norm whose weight is input ``index``; None where it is left out."""
         weight = call.optional(index)
         if weight is None:
             return None
@@ -76,13 +79,15 @@ class _Norm:
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepared:
-    """Root-mean-square norm over the head, then rotation, of a tile in place."""
+class Preparation:
+    """Root-mean-square norm over the head, then rotation from channel ``first`` on, of a tile in place."""
 
-    norm: _Norm | None
+    norm: Norm | None
     rotation: Rotation | None
+    first: int = 0
 
     def __call__(self, tile: Array, head: int, start: int, spare: Array) -> None:
+        """As :class:`~vramscope.ops.kernels.attend.Prepare` says."""
         del head
         if self.norm is not None:
             squares = np.multiply(tile, tile, out=spare[: tile.size].reshape(tile.shape))
@@ -90,7 +95,7 @@ class _Prepared:
             np.divide(tile, np.sqrt(mean + mean.dtype.type(self.norm.epsilon)), out=tile)
             np.multiply(tile, self.norm.weight, out=tile, casting="unsafe")
         if self.rotation is not None:
-            rotate(tile, self.rotation, start, spare)
+            rotate(tile[..., self.first :], self.rotation, start, spare)
 
 
 def _rotation(call: Call, form: GroupedForm, lengths: Lengths, entry: int) -> Rotation | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -14,13 +14,30 @@ from vramscope.ops.kernels.widening import widen
 if TYPE_CHECKING:
     from vramscope.graph.model import Array, Node
 
+Indices: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.int64]]"
+
 _LOW_NIBBLE = np.uint8(15)
 _FOUR_BITS = np.uint8(4)
 
 
 @dataclass(frozen=True, slots=True)
+class Picked:
+    """Rows that lie scattered over a pool [pool rows, heads, stored width].
+
+    Attributes:
+        rows: the pool's row of each position; −1: nowhere, which reads as zeros.
+        room: flat memory, of the pool's type, that at least one pool row fits in.
+        width: elements of a row that are read, from its first one on.
+    """
+
+    rows: Indices
+    room: Array
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
 class Stored:
-    """Rows of one batch entry, [heads, rows, stored width].
+    """Rows of one batch entry, [heads, rows, stored width]; with ``picked``, the pool that they lie in.
 
     ``bits`` 0: floats. 8: int8 codes. 4: two codes + 8 a byte, low nibble first. Value = code · ``scale``,
     which broadcasts to [heads, 1, D].
@@ -29,10 +46,13 @@ class Stored:
     data: Array
     bits: int = 0
     scale: Array | None = None
+    picked: Picked | None = None
 
 
 def read_tile(stored: Stored, heads: slice, row: int, end: int, wide: Array) -> Array:
     """Rows [row, end) of some heads in the type of arithmetic: as they lie, or widened into ``wide``."""
+    if stored.picked is not None:
+        return _gather(stored, stored.picked, heads, (row, end), wide)
     view = stored.data[heads, row:end]
     if stored.bits == 0 and (wide.size == 0 or view.dtype == wide.dtype):
         return view
@@ -42,6 +62,28 @@ def read_tile(stored: Stored, heads: slice, row: int, end: int, wide: Array) -> 
         widen(view, target)
     else:
         _dequantize(stored, heads, view, target)
+    return target
+
+
+def _gather(stored: Stored, picked: Picked, heads: slice, span: tuple[int, int], wide: Array) -> Array:
+    """Rows of a pool, part by part through its room, widened into ``wide``."""
+    pool = stored.data
+    count, size = len(range(*heads.indices(pool.shape[1]))), prod(pool.shape[1:])
+    shape = (count, span[1] - span[0], picked.width)
+    target = wide[: prod(shape)].reshape(shape)
+    step = picked.room.size // size
+    for first in range(*span, step):
+        rows = picked.rows[first : min(first + step, span[1])]
+        taken = picked.room[: rows.size * size].reshape(rows.size, *pool.shape[1:])
+        np.take(pool, rows, axis=0, out=taken, mode="clip")
+        into = target[:, first - span[0] : first - span[0] + rows.size]
+        part = taken[..., : picked.width].swapaxes(0, 1)[heads]
+        if stored.bits == 0:
+            widen(part, into)
+        else:
+            _dequantize(stored, heads, part, into)
+        if rows.min() < 0:
+            into[:, np.less(rows, 0)] = 0
     return target
 
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from vramscope.messages.live import EMPTY_SNAPSHOT
 from vramscope.messages.model import OpenParams
+from vramscope.messages.planning import ExportParams
+from vramscope.messages.running import TraceParams
 from vramscope_app.rows.history import History
 from vramscope_app.rows.report import read_only, run_of
 from vramscope_app.rows.scenario import wished
@@ -28,6 +30,7 @@ FIELDS = {
     "replay": "run",
     "slots": "slots",
     "run_model": "outputs",
+    "trace": "trace",
     "snapshot": "live",
 }
 """Requests whose result is a field of the state, as it is."""
@@ -56,6 +59,11 @@ def changes(state: AppState, reply: Reply, wishes: Mapping[str, Any] | None = No
         return _opened(state, reply, wishes or {})
     taking = {"report": _reported, "plan": _planned, "prefill": _prefilled, "reset": _reset}
     return taking[method](state, reply) if method in taking else {}
+
+
+def written(reply: Reply) -> str:
+    """The file that the engine wrote for a request; empty for requests that write none."""
+    return str(reply.call.params.path) if isinstance(reply.call.params, ExportParams | TraceParams) else ""
 
 
 def fresh(source: msgspec.Struct | None) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from vramscope_app.dialogs import (
     ask_other,
     ask_place,
     ask_save,
+    ask_trace,
     show_about,
     show_shortcuts,
 )
@@ -170,6 +171,17 @@ class CommandWindow(ExportCommands):
     def profile(self) -> None:
         """N eager steps whose nodes are timed."""
         self.controller.run("profile", self.run_panel.count.value())
+
+    def record_trace(self) -> None:
+        """Begins to record what runs, or ends it."""
+        trace = self.controller.state.trace
+        self.controller.record(on=trace is None or not trace.recording)
+
+    def save_trace(self) -> None:
+        """Asks where to save what was recorded."""
+        path = ask_trace(self, self._proposed("trace"), self.controller.state.place)
+        if path:
+            self.controller.save_trace(path)
 
     def reset(self) -> None:
         """Back to before the prompt."""

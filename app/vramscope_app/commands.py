@@ -51,8 +51,22 @@ def _replayable(state: AppState) -> bool:
     return state.replayable
 
 
-def _drawn(state: AppState) -> bool:
-    return state.capture is not None and bool(state.capture.dots)
+def _captured(state: AppState) -> bool:
+    return state.capture is not None
+
+
+def _recordable(state: AppState) -> bool:
+    return state.ready and not state.report and not state.working
+
+
+def _recording(state: AppState) -> bool:
+    return state.trace is not None and state.trace.recording
+
+
+def _recorded(state: AppState) -> bool:
+    return (
+        _recordable(state) and state.trace is not None and (state.trace.recording or state.trace.records > 0)
+    )
 
 
 def _busy(state: AppState) -> bool:
@@ -88,6 +102,8 @@ class Command:
     enabled: Callable[[AppState], bool] = always
     tip: str = ""
     toolbar: bool = False
+    checked: Callable[[AppState], bool] | None = None
+    """Whether what a command switches on and off is on; None for one that switches nothing."""
 
 
 COMMANDS = (
@@ -103,7 +119,7 @@ COMMANDS = (
             always, "Save the panel in use, with its chart, as PNG or SVG"),
     Command("save_table", "Save &table as CSV…", "&File", "save_table", "table", ("Ctrl+Shift+S",), always,
             "Save the table of the panel in use as it is shown, with every byte"),
-    Command("save_graph", "Save captured &graph as dot…", "&File", "save_graph", "capture", (), _drawn,
+    Command("save_graph", "Save captured &graph as dot…", "&File", "save_graph", "capture", (), _captured,
             "Save the captured graphs as the device drew them, for Graphviz"),
     Command("quit", "&Quit", "&File", "close", "quit", ("Ctrl+Q",), always, "Close the window"),
     Command("undo", "&Undo scenario edit", "&Edit", "undo", "undo", ("Ctrl+Z",), _undoable,
@@ -114,7 +130,7 @@ COMMANDS = (
             "Copy the table of the panel in use for an issue or a pull request"),
     Command("copy_summary", "&Copy verdict as Markdown", "&Edit", "copy_summary", "copy", ("Ctrl+Shift+C",),
             _planned, "Copy the verdict, the components and what would help"),
-    Command("copy_graph", "Copy captured &graph as dot", "&Edit", "copy_graph", "copy", (), _drawn,
+    Command("copy_graph", "Copy captured &graph as dot", "&Edit", "copy_graph", "copy", (), _captured,
             "Copy the captured graphs as the device drew them, for Graphviz"),
     Command("prefill", "&Prefill", "&Run", "prefill", "prefill", ("Ctrl+Return",), _prefill,
             "Compute the whole prompt", toolbar=True),
@@ -130,6 +146,11 @@ COMMANDS = (
             "Compare N replayed steps with eager ones", toolbar=True),
     Command("profile", "Pro&file ×N", "&Run", "profile", "profile", ("F6",), _steppable,
             "Compute N tokens eagerly and time every node"),
+    Command("record_trace", "Recor&d a trace", "&Run", "record_trace", "record", (), _recordable,
+            "Keep what runs from now on, step by step and node by node, to save it as a trace",
+            checked=_recording),
+    Command("save_trace", "S&ave trace…", "&Run", "save_trace", "save", (), _recorded,
+            "Save what was recorded, for ui.perfetto.dev or chrome://tracing"),
     Command("reset", "Rese&t", "&Run", "reset", "reset", ("Ctrl+R",), _reset,
             "Back to before the prompt; weights stay loaded", toolbar=True),
     Command("run_model", "Run &once", "&Run", "run_model", "step", ("Ctrl+Shift+Return",), _plain,
@@ -180,6 +201,7 @@ class CommandAction(QAction):
         self.command = command
         self._target = target
         self.setObjectName(command.id)
+        self.setCheckable(command.checked is not None)
         self.setShortcuts([QKeySequence(text) for text in command.shortcuts])
         hint = f" ({key_text(command.shortcuts[0])})" if command.shortcuts else ""
         self.setToolTip(f"{tr(command.tip or command.title)}{hint}")
@@ -205,6 +227,8 @@ def make_actions(owner: QObject) -> dict[str, CommandAction]:
 
 
 def update_actions(actions: Mapping[str, CommandAction], state: AppState) -> None:
-    """Enables what the state allows."""
+    """Enables what the state allows, and ticks what is on."""
     for action in actions.values():
         action.setEnabled(action.command.enabled(state))
+        if action.command.checked is not None:
+            action.setChecked(action.command.checked(state))

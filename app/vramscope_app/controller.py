@@ -14,7 +14,7 @@ from vramscope.messages.neighbours import NeighboursParams
 from vramscope.messages.node import NodeParams
 from vramscope.messages.planning import ExportParams
 from vramscope.messages.reporting import ReportParams
-from vramscope.messages.running import CountParams, PrefillParams, RunModelParams
+from vramscope.messages.running import CountParams, PrefillParams, RunModelParams, TraceParams
 from vramscope_app import answers
 from vramscope_app.client import IMMEDIATE, QUIET, Call, Death, EngineClient, Refusal, Reply
 from vramscope_app.incoming_tables import IncomingTables
@@ -46,6 +46,8 @@ class Controller(QObject):
     token = Signal(object)
     snapshot = Signal(object)
     logged = Signal(str)
+    written = Signal(str)
+    """The path of a file, on the engine's machine, that the engine has written."""
     cleared = Signal()
     """A generation begins or a model was opened: streams start anew."""
 
@@ -74,7 +76,7 @@ class Controller(QObject):
 
     def start(self) -> None:
         """Starts the engine."""
-        self._set(engine=Engine.STARTING, death=None, busy=None)
+        self._set(engine=Engine.STARTING, death=None, busy=None, trace=None)
         self.client.start()
 
     def move(self, place: Place) -> None:
@@ -202,6 +204,15 @@ class Controller(QObject):
         """Writes what is shown; the ending of the path says the format."""
         self.client.call("export", ExportParams(path=path))
 
+    def record(self, *, on: bool) -> None:
+        """Keeps what runs from now on for a trace, or no more."""
+        self.client.call("trace", TraceParams(record=on))
+
+    def save_trace(self, path: str) -> None:
+        """Writes what was recorded; recording goes on where it is on."""
+        on = self.state.trace is not None and self.state.trace.recording
+        self.client.call("trace", TraceParams(record=on, path=path))
+
     def cancel(self) -> None:
         """Stops what runs."""
         if self.state.busy is not None:
@@ -250,6 +261,8 @@ class Controller(QObject):
         if reply.call.method not in IMMEDIATE | QUIET:
             changes["notice"] = None
         self._set(busy=self._busy_now(), **changes)
+        if answers.written(reply):
+            self.written.emit(answers.written(reply))
         if reply.call.method in answers.RUNNING:
             self.client.call("slots")
         if reply.call.method == "open":

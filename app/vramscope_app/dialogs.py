@@ -107,6 +107,14 @@ def ask_save(parent: QWidget, name: str, place: Place) -> str:
     return _ask_save(parent, title, proposed, tr("VRAMScope report (*{ending})", ending=ENDING))
 
 
+def ask_trace(parent: QWidget, name: str, place: Place) -> str:
+    """Where the engine shall save a trace."""
+    title, proposed = tr("Save trace"), f"{name}.json"
+    if place.remote:
+        return _ask_there(parent, title, place, proposed)
+    return _ask_save(parent, title, proposed, tr("Trace for Perfetto (*.json)"))
+
+
 def ask_picture(parent: QWidget, name: str) -> str:
     """Where to save a picture; the ending says the format."""
     return _ask_save(parent, tr("Save panel"), f"{name}.png", tr("PNG picture (*.png);;SVG drawing (*.svg)"))

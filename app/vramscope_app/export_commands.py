@@ -35,6 +35,10 @@ class ExportCommands(QMainWindow):
     def _say(self, text: str) -> None:
         self.statusBar().showMessage(text, SHOWN_MILLISECONDS)
 
+    def _tell_written(self, path: str) -> None:
+        """The engine has written a file."""
+        self._say(tr("Saved {path}", path=path))
+
     def _in_use(self) -> tuple[QWidget, str]:
         """The panel in use without the frame of its dock, and its name."""
         panel = self.exporter.panel
@@ -93,14 +97,25 @@ class ExportCommands(QMainWindow):
         capture = self.controller.state.capture
         return "\n".join(capture.dots) if capture is not None else ""
 
+    def _lacks_drawing(self) -> bool:
+        """Whether the device drew no graph, which is then told."""
+        lacking = not self._drawing()
+        if lacking:
+            self._say(tr("The capture's device draws no graph: CUDA does"))
+        return lacking
+
     def save_graph(self) -> None:
         """Asks where to save the captured graphs as the device drew them."""
+        if self._lacks_drawing():
+            return
         path = ask_drawing(self, self._proposed("graph"))
         if path:
             self._write(path, self._drawing())
 
     def copy_graph(self) -> None:
         """Copies the captured graphs as the device drew them."""
+        if self._lacks_drawing():
+            return
         QGuiApplication.clipboard().setText(self._drawing())
         self._say(tr("Copied the device's graph as dot"))
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vramscope.messages.neighbours import NeighboursInfo
     from vramscope.messages.node import NodeInfo
     from vramscope.messages.planning import PlanInfo
-    from vramscope.messages.running import CaptureInfo, ProfileInfo, RunModelInfo, VerifyInfo
+    from vramscope.messages.running import CaptureInfo, ProfileInfo, RunModelInfo, TraceInfo, VerifyInfo
     from vramscope_app.client import Call, Death, Refusal
     from vramscope_app.rows.nodes import NodeTable
 
@@ -53,6 +53,7 @@ TITLES = {
     "reset": marked("reset"),
     "run_model": marked("running the model"),
     "export": marked("writing the report"),
+    "trace": marked("the trace"),
     "report": marked("reading the report"),
     "baseline": marked("keeping the baseline"),
     "compare": marked("comparing"),
@@ -123,6 +124,8 @@ class AppState:
     slots: SlotsInfo = NO_SLOTS
     """Graph slots and memory slots as they were after the last request that ran the model."""
     outputs: RunModelInfo | None = None
+    trace: TraceInfo | None = None
+    """Whether the engine records what runs, as it said last; None before it was asked."""
     live: SnapshotInfo = EMPTY_SNAPSHOT
     busy: Busy | None = None
     failures: tuple[Refusal, ...] = ()

@@ -143,6 +143,7 @@ class MainWindow(CommandWindow):
     def _connect(self) -> None:
         control = self.controller
         control.changed.connect(self._show)
+        control.written.connect(self._tell_written)
         control.logged.connect(self.log.add_text)
         self.scenario.wanted.connect(control.edit)
         self.axes.edited.connect(control.declare)

@@ -1018,6 +1018,10 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
             <translation>Diesen Plan als Grundlage behalten (Strg+B), dann das Szenario ändern oder ein anderes Modell oder einen Bericht öffnen: hier steht, was sich unterscheidet. Oder mit einem Modell oder Bericht vergleichen, der nicht offen ist, oder mit dem Lauf.</translation>
         </message>
         <message>
+            <source>Keep what runs from now on, step by step and node by node, to save it as a trace</source>
+            <translation>Behält von jetzt an, was läuft, Schritt für Schritt und Knoten für Knoten, um es als Ablauf zu speichern</translation>
+        </message>
+        <message>
             <source>Kernel</source>
             <translation>Kernel</translation>
         </message>
@@ -1418,6 +1422,10 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
             <translation>Grund</translation>
         </message>
         <message>
+            <source>Recor&amp;d a trace</source>
+            <translation>&amp;Ablauf aufzeichnen</translation>
+        </message>
+        <message>
             <source>Replay beside eager</source>
             <translation>Replay neben Eager</translation>
         </message>
@@ -1474,6 +1482,10 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
             <translation>Die Engine dort laufen lassen, wo die GPU ist, über ssh</translation>
         </message>
         <message>
+            <source>S&amp;ave trace…</source>
+            <translation>Ab&amp;lauf speichern…</translation>
+        </message>
+        <message>
             <source>Samples</source>
             <translation>Beispiele</translation>
         </message>
@@ -1520,6 +1532,14 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
         <message>
             <source>Save the table of the panel in use as it is shown, with every byte</source>
             <translation>Die Tabelle des benutzten Paneels speichern, wie sie gezeigt wird, mit jedem Byte</translation>
+        </message>
+        <message>
+            <source>Save trace</source>
+            <translation>Ablauf speichern</translation>
+        </message>
+        <message>
+            <source>Save what was recorded, for ui.perfetto.dev or chrome://tracing</source>
+            <translation>Speichert, was aufgezeichnet wurde, für ui.perfetto.dev oder chrome://tracing</translation>
         </message>
         <message>
             <source>Saved report{run}: {report}</source>
@@ -1704,6 +1724,10 @@ zu belegen; ein aufgezeichneter Graph geht verloren, wenn der Cache umzieht</tra
             <translation>Die Bytes der Bereiche erscheinen hier, sobald das Modell geplant ist</translation>
         </message>
         <message>
+            <source>The capture's device draws no graph: CUDA does</source>
+            <translation>Das Gerät dieses Capture zeichnet keinen Graphen; CUDA tut es</translation>
+        </message>
+        <message>
             <source>The chart of a decoder's memory over its context appears here once it is planned</source>
             <translation>Das Diagramm des Speichers über dem Kontext erscheint hier, sobald ein Decoder geplant ist</translation>
         </message>
@@ -1848,6 +1872,10 @@ in einer kleineren Arena als ein Durchgang durch alle</translation>
         <message>
             <source>Total</source>
             <translation>Gesamt</translation>
+        </message>
+        <message>
+            <source>Trace for Perfetto (*.json)</source>
+            <translation>Ablauf für Perfetto (*.json)</translation>
         </message>
         <message>
             <source>Transfers</source>
@@ -2568,6 +2596,10 @@ op:=Add für das ganze Wort, "zwei Wörter" für ein Leerzeichen</translation>
             <translation>Aufzeichnung misslang</translation>
         </message>
         <message>
+            <source>records a trace</source>
+            <translation>zeichnet einen Ablauf auf</translation>
+        </message>
+        <message>
             <source>reference (plan only)</source>
             <translation>reference (nur planen)</translation>
         </message>
@@ -2722,6 +2754,10 @@ Mittel {mean!r}</translation>
         <message>
             <source>the scratch that the reference runtime's CUDA kernels document; nothing here runs them</source>
             <translation>der Arbeitspuffer, den die CUDA-Kernel der Referenz dokumentieren; nichts hier führt sie aus</translation>
+        </message>
+        <message>
+            <source>the trace</source>
+            <translation>der Ablauf</translation>
         </message>
         <message>
             <source>the weights are to blame</source>

@@ -71,7 +71,7 @@ def test_without_an_engine_only_what_needs_none(messages: ModuleType) -> None:
 
 
 def test_a_planned_decoder_can_prefill_and_nothing_later(planned: AppState) -> None:
-    assert enabled(planned) == PLANNED | {"prefill"}
+    assert enabled(planned) == PLANNED | {"prefill", "record_trace"}
 
 
 def test_what_a_run_allows_follows_its_state(planned: AppState, messages: ModuleType) -> None:

@@ -12,7 +12,10 @@ from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QImage
 from PySide6.QtSvg import QSvgRenderer
 from PySide6.QtWidgets import QApplication, QMenu
 
-from vramscope_app import export_commands
+from vramscope.messages.live import Empty
+from vramscope.messages.planning import ExportParams
+from vramscope.messages.running import TraceInfo, TraceParams
+from vramscope_app import command_window, export_commands
 from vramscope_app.exporting import headings, table_rows
 from vramscope_app.rows.export import csv_table, csv_value
 
@@ -167,6 +170,49 @@ def test_the_devices_graph_is_saved_and_copied_once_there_is_one(
     for command in commands:
         command.trigger()
     assert path.read_text() == QGuiApplication.clipboard().text() == "digraph a {}\ndigraph b {}"
+
+
+def test_a_device_that_draws_no_graph_is_told_of(planned: Script, messages: ModuleType) -> None:
+    window, control = planned.window, planned.controller
+    old = control.state
+    control.state = replace(old, capture=messages.capture())
+    control.changed.emit(old, control.state)
+    QGuiApplication.clipboard().setText("before")
+    for name in ("save_graph", "copy_graph"):
+        window.statusBar().clearMessage()
+        window.actions_by_id[name].trigger()
+        assert window.statusBar().currentMessage() == "The capture's device draws no graph: CUDA does"
+    assert QGuiApplication.clipboard().text() == "before"
+
+
+def test_what_the_engine_has_written_is_told(planned: Script) -> None:
+    planned.answer("export", ExportParams(path="/models/plan.html"), Empty())
+    assert planned.window.statusBar().currentMessage() == "Saved /models/plan.html"
+
+
+def test_a_trace_is_recorded_until_it_is_switched_off(
+    planned: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = planned.window
+    record, save = (window.actions_by_id[name] for name in ("record_trace", "save_trace"))
+    assert (record.isChecked(), save.isEnabled()) == (False, False)
+    sent: list[TraceParams] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(planned.client, "call", lambda _method, params: sent.append(params))
+        patch.setattr(command_window, "ask_trace", lambda *_: "/tmp/trace.json")
+        record.trigger()
+        assert not record.isChecked() or sent, "on once the engine says so"
+        planned.answer("trace", sent[0], TraceInfo(recording=True, records=0, dropped=0))
+        assert (record.isChecked(), save.isEnabled()) == (True, True)
+        assert window._engine_label.text().startswith("● records a trace · engine")
+        save.trigger()
+        record.trigger()
+    assert sent == [
+        TraceParams(record=True), TraceParams(record=True, path="/tmp/trace.json"), TraceParams(record=False),
+    ]  # fmt: skip
+    planned.answer("trace", sent[1], TraceInfo(recording=False, records=7, dropped=0, path="/tmp/trace.json"))
+    assert window.statusBar().currentMessage() == "Saved /tmp/trace.json"
+    assert (record.isChecked(), save.isEnabled()) == (False, True)
 
 
 def test_the_panel_in_use_is_the_one_with_the_focus(planned: Script, qtbot: QtBot) -> None:

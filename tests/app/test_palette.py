@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QDialog
 
 from vramscope.messages.model import OpenParams
 from vramscope.messages.planning import PlanParams, ScenarioInfo
+from vramscope.messages.running import TraceInfo
 from vramscope.protocol import ErrorInfo
 from vramscope_app import command_window, export_commands
 from vramscope_app.client import Call, Refusal
@@ -168,6 +169,8 @@ SENDS = {
     "profile": "profile",
     "reset": "reset",
     "run_model": "run_model",
+    "record_trace": "trace",
+    "save_trace": "trace",
     "cancel": "cancel",
 }
 """Commands that ask the engine for something, and for what."""
@@ -195,7 +198,7 @@ def test_every_command_runs_from_the_palette(
     sent: list[str] = []
     monkeypatch.setattr(opened.client, "call", lambda method, *_: sent.append(method))
     monkeypatch.setattr(opened.client, "start", lambda: sent.append("start"))
-    for ask in ("ask_file", "ask_folder", "ask_export", "ask_save", "ask_other"):
+    for ask in ("ask_file", "ask_folder", "ask_export", "ask_save", "ask_other", "ask_trace"):
         monkeypatch.setattr(command_window, ask, lambda *_: "/models/some.html")
     for ask in ("ask_picture", "ask_table", "ask_drawing"):
         monkeypatch.setattr(export_commands, ask, lambda *_: "/nowhere/at.all")
@@ -208,6 +211,7 @@ def test_every_command_runs_from_the_palette(
         run=messages.run(),
         live=messages.snapshot(),
         capture=messages.capture(dots=["digraph dot {}"]),
+        trace=TraceInfo(recording=True, records=0, dropped=0),
         model=messages.model(decoder=name != "run_model"),
         busy=Busy(call) if name == "cancel" else None,
         notice=Refusal(call, ErrorInfo(code="Input", what="a", why="b")) if name == "dismiss" else None,

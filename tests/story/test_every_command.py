@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QDialog
+from PySide6.QtWidgets import QApplication, QDialog, QInputDialog
 
 from vramscope_app import command_window, export_commands
 from vramscope_app.commands import COMMANDS
 from vramscope_app.journey import planned
+from vramscope_app.place import HERE
 from vramscope_app.rows.palette import plain_title
 from vramscope_app.state import Engine
 
@@ -25,12 +26,6 @@ if TYPE_CHECKING:
     from vramscope_app.state import AppState
 
 SAMPLES = Path(__file__).resolve().parents[2] / "resources" / "samples"
-ELSEWHERE = {
-    "save_graph": "a device that draws its graphs",
-    "copy_graph": "a device that draws its graphs",
-    "move_engine": "another machine",
-}
-"""Commands that need what is not here; tests/app gives them a window without an engine."""
 
 
 class Chooser:
@@ -63,6 +58,7 @@ def run_everything(choose: Chooser) -> None:
     """A generation from prefill to reset, each step with its effect."""
     story = choose.story
     story.window.run_panel.count.setValue(3)
+    choose("record_trace", lambda state: state.trace is not None and state.trace.recording)
     choose("prefill", lambda state: state.steppable)
     position = story.state.live.position
     choose("step")
@@ -86,6 +82,7 @@ def save_everything(choose: Chooser, monkeypatch: pytest.MonkeyPatch, folder: Pa
         "export": ("ask_export", folder / "plan.html"),
         "save_picture": ("ask_picture", folder / "panel.png"),
         "save_table": ("ask_table", folder / "table.csv"),
+        "save_trace": ("ask_trace", folder / "trace.json"),
     }
     for command, (question, path) in made.items():
         answer(monkeypatch, question, path)
@@ -97,6 +94,14 @@ def save_everything(choose: Chooser, monkeypatch: pytest.MonkeyPatch, folder: Pa
         clipboard.clear()
         choose(command)
         assert "|" in clipboard.text(), command
+    assert json.loads((folder / "trace.json").read_text(encoding="utf-8"))["traceEvents"]
+    for command in ("save_graph", "copy_graph"):
+        clipboard.setText("as it was")
+        answer(monkeypatch, "ask_drawing", folder / "graph.dot")
+        choose(command)
+        assert "draws no graph" in choose.story.window.statusBar().currentMessage()
+        assert clipboard.text() == "as it was"
+    assert not (folder / "graph.dot").exists(), "what this machine's device does not draw is not written"
 
 
 def compare_everything(choose: Chooser, monkeypatch: pytest.MonkeyPatch, report: Path) -> None:
@@ -142,6 +147,24 @@ def look_at_everything(choose: Chooser) -> None:
     assert len(shown) == 1
 
 
+def move(choose: Chooser) -> None:
+    """The engine moves to the place that the dialog is left at: this machine, in another process."""
+    control = choose.story.window.controller
+    before = control.client.process_id
+
+    def stay() -> None:
+        dialog = QApplication.activeModalWidget()
+        assert isinstance(dialog, QInputDialog)
+        assert dialog.textValue() == "", "empty is this machine"
+        dialog.accept()
+
+    QTimer.singleShot(0, stay)
+    choose("move_engine", lambda state: state.ready and state.hello is not None)
+    state = choose.story.state
+    assert (state.place, state.model, state.plan, state.trace) == (HERE, None, None, None)
+    assert control.client.process_id not in (0, before)
+
+
 def open_everything(choose: Chooser, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is not there, a folder, and a model that runs once; the engine dies in between."""
     story = choose.story
@@ -179,6 +202,7 @@ def test_every_command_does_its_work_through_the_real_engine(
         choose(command, planned)
         assert story.state.scenario.batch == batch
     look_at_everything(choose)
+    move(choose)
     open_everything(choose, monkeypatch)
     choose("quit", lambda _: not story.window.isVisible())
-    assert choose.chosen == {command.id for command in COMMANDS} - ELSEWHERE.keys()
+    assert choose.chosen == {command.id for command in COMMANDS}

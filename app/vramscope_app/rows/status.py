@@ -22,7 +22,8 @@ def engine_text(state: AppState) -> str:
     if state.engine is Engine.STARTING or state.hello is None:
         return tr("engine{where} starting…", where=where)
     devices = ", ".join(item.name for item in state.hello.devices if item.available)
-    return tr(
+    recording = f"● {tr('records a trace')} · " if state.trace is not None and state.trace.recording else ""
+    return recording + tr(
         "engine {engine_version}{where} · {devices} · process {process}",
         engine_version=state.hello.engine_version,
         where=where,

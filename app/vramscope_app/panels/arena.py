@@ -8,8 +8,9 @@ import pyqtgraph as pg
 from pyqtgraph.Qt.internals import PrimitiveArray
 from PySide6.QtCore import QPointF, QRectF, QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QColor, QPainter
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QLabel, QWidget
 
+from vramscope_app.panels.headed import lay_out
 from vramscope_app.panels.headroom import token_ticks
 from vramscope_app.panels.ticks import AXIS_WIDTH, byte_spacing, byte_ticks
 from vramscope_app.rows.arena import COLOURS, Arena, arena_of
@@ -92,20 +93,10 @@ class ArenaPanel(QWidget):
         self.phase.setObjectName("arena_phase")
         self.phase.setAccessibleName(tr("Phase of the memory map"))
         self.phase.setVisible(False)
-        self.words.setProperty("role", "muted")
         self.words.setObjectName("arena_words")
         for part in (self.words, self.plot):
             part.setToolTip(tr(HINT))
-        self.words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        bar = QHBoxLayout()
-        bar.setContentsMargins(6, 2, 0, 0)
-        bar.addWidget(self.words, 1)
-        bar.addWidget(self.phase)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(2)
-        layout.addLayout(bar)
-        layout.addWidget(self.plot, 1)
+        lay_out(self, self.words, self.phase, self.plot)
         item = self.plot.getPlotItem()
         item.hideButtons()
         item.setMenuEnabled(False)

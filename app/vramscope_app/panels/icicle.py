@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QShowEvent
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QLabel, QWidget
 
+from vramscope_app.panels.headed import lay_out
 from vramscope_app.rows.icicle import COMPONENTS, MEASURES, icicle_of
 from vramscope_app.theme import component_colour, luminance
 from vramscope_app.translation import marked, tr
@@ -149,18 +150,8 @@ class IciclePanel(QWidget):
         self.measure.setAccessibleName(tr("What the bars measure"))
         for key, title in MEASURES.items():
             self.measure.addItem(tr(title), key)
-        self.words.setProperty("role", "muted")
         self.words.setObjectName("icicle_words")
-        self.words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        bar = QHBoxLayout()
-        bar.setContentsMargins(6, 2, 0, 0)
-        bar.addWidget(self.words, 1)
-        bar.addWidget(self.measure)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(2)
-        layout.addLayout(bar)
-        layout.addWidget(self.view, 1)
+        lay_out(self, self.words, self.measure, self.view)
         self.measure.currentIndexChanged.connect(self._show)
         self.view.hovered.connect(self._say)
         self.view.jump.connect(self.jump)

@@ -217,6 +217,10 @@ class NeverCapturedError(VramscopeError):
     """A replay was asked for and no graph was ever captured on this slot (semantics 1.17)."""
 
 
+class ResourcesChangedError(VramscopeError):
+    """What a captured graph was recorded with is gone: its code, its weights, its device."""
+
+
 @dataclass(eq=False)
 class BindingsChangedError(VramscopeError):
     """A replay's bindings differ from the captured ones: the first binding and field (semantics 1.18)."""

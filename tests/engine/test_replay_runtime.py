@@ -52,7 +52,7 @@ def test_c29_the_pre_bound_variant_falls_back_on_a_shape_change_and_binds_again(
     one, two = ((1, 2),), ((2, 2),)
     prebinds = []
     for key in (one, one, two, two, one, one):
-        assert cache.use(0, key) is False
+        assert not cache.use(0, key).evicted
         prebinds.append(cache.statistics.prebind_hits)
     assert prebinds == [0, 1, 1, 2, 2, 3]
     assert cache.has(0, one)
@@ -62,12 +62,12 @@ def test_c29_the_pre_bound_variant_falls_back_on_a_shape_change_and_binds_again(
 def test_the_least_recently_used_variant_goes_first_and_each_node_has_its_own() -> None:
     cache = VariantCache(2)
     keys = [((number,),) for number in range(3)]
-    assert not cache.use(0, keys[0])
-    assert not cache.use(0, keys[1])
-    assert not cache.use(0, keys[0])
-    assert cache.use(0, keys[2])
+    assert not cache.use(0, keys[0]).evicted
+    assert not cache.use(0, keys[1]).evicted
+    assert not cache.use(0, keys[0]).evicted
+    assert cache.use(0, keys[2]).evicted
     assert [cache.has(0, key) for key in keys] == [True, False, True]
-    assert not cache.use(1, keys[1])
+    assert not cache.use(1, keys[1]).evicted
     assert cache.statistics.entries == 3
 
 

@@ -16,6 +16,7 @@ from cuda_twin import Twin, TwinError
 from vramscope.devices.cuda.array import DeviceArray, need_device
 from vramscope.devices.cuda.device import CudaDevice
 from vramscope.devices.cuda.platform import Platform
+from vramscope.devices.cuda.prepared import Finalising
 from vramscope.ops.call import Packed
 from vramscope.ops.kernels.planned import query_of
 from vramscope.ops.reference import run_reference
@@ -62,29 +63,44 @@ class ComputingDevice(CudaDevice):
         self.fusing = False
 
     def kernel(self, node: Node, spec: OpSpec) -> Kernel:
-        launching = super().kernel(node, spec)
-
-        def run(call: Call) -> None:
-            if self.twin.capturing and node.operator in self.breaks:
-                raise TwinError("cudaErrorStreamCaptureUnsupported")
-            issued = self.twin.issued
-            launching(call)
-            if self.twin.issued > issued:
-                self._do(lambda: compute(spec, call))
-
-        return run
+        return ComputingKernel(self, node, spec, super().kernel(node, spec))
 
     def copy(self, target: Array, source: Array) -> None:
         super().copy(target, source)
         into, out = need_device(target).shadow, need_device(source).shadow
-        self._do(lambda: np.copyto(into, out, casting="unsafe"))
+        self.do(lambda: np.copyto(into, out, casting="unsafe"))
 
-    def _do(self, work: Callable[[], None]) -> None:
+    def do(self, work: Callable[[], None]) -> None:
         """Now, or at every replay of the graph that is being recorded."""
         if self.twin.capturing:
             self.twin.pending.append(work)
         else:
             work()
+
+
+@dataclass(frozen=True)
+class ComputingKernel:
+    """A node's kernel on the stand-in, which does the work of its launches."""
+
+    device: ComputingDevice
+    node: Node
+    spec: OpSpec
+    launching: Kernel
+
+    def __call__(self, call: Call) -> None:
+        """Launches, and computes where something was launched."""
+        twin = self.device.twin
+        if twin.capturing and self.node.operator in self.device.breaks:
+            raise TwinError("cudaErrorStreamCaptureUnsupported")
+        issued = twin.issued
+        self.launching(call)
+        if twin.issued > issued:
+            self.device.do(lambda: compute(self.spec, call))
+
+    def finalise(self, call: Call) -> str:
+        """As the card's own kernel does."""
+        inner: object = self.launching
+        return inner.finalise(call) if isinstance(inner, Finalising) else ""
 
 
 def compute(spec: OpSpec, call: Call) -> None:

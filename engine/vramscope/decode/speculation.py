@@ -179,6 +179,7 @@ class Speculator:
         self._rows = parts.runner.memory.take(ComponentName.BINDINGS, "verified tokens", size)
 
     def _bind(self, past: int, capacity: int) -> Bound:
+        self._parts.runner.gate.missed()
         shapes, extents = self._shapes(past, capacity)
         resolver = self._parts.runner.resolver(shapes)
         bindings = self._parts.stepper.buffers(shapes, extents)

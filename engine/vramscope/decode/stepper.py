@@ -109,6 +109,7 @@ class Stepper:
         Raises:
             ScenarioError: an output's shape is not exact there.
         """
+        self._runner.gate.missed()
         shapes = decoder_bindings(self._model, self._runner.plan.scenario, phase, extents)
         bindings = self.buffers(shapes, extents)
         return bindings, self._runner.bind(phase, shapes, bindings, last)

@@ -69,6 +69,14 @@ class FusionFacts:
     kept: frozenset[int]
 
 
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A step of the program for which something is not final, and why."""
+
+    step: int
+    why: str
+
+
 class BoundLaunch(Protocol):
     """A launch of a program as the runner binds it; its kernel may be exchanged."""
 
@@ -154,6 +162,13 @@ class Device(Protocol):
         Returns:
             Positions of the launches that became one, group by group; empty where each stays its own.
         """
+
+    @property
+    def generation(self) -> int:
+        """Moves when the device's code and buffers are dropped: nothing recorded before may be launched."""
+
+    def finalise(self, launches: Sequence[BoundLaunch]) -> tuple[Pending, ...]:
+        """Makes final what launches need before they can be recorded; those for which it is not, and why."""
 
     def capture_refusal(self, node: Node, spec: OpSpec) -> str:
         """Why this device cannot record ``node``; empty when it can."""

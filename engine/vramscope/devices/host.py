@@ -17,6 +17,7 @@ from vramscope.devices.base import (
     GraphFacts,
     Groups,
     NoRoomError,
+    Pending,
     Replay,
     unwatched,
 )
@@ -61,6 +62,7 @@ class HostDevice:
         self.buffers = DeviceBuffers(budget, memory, memory.view, pool)
         self._recording = False
         self._deferred: list[Buffer] = []
+        self._closed = 0
         self._latch = ErrorLatch()
 
     @property
@@ -125,6 +127,16 @@ class HostDevice:
     def stopwatch(self) -> HostStopwatch:
         """The host's clock."""
         return HostStopwatch()
+
+    @property
+    def generation(self) -> int:
+        """How often it was closed."""
+        return self._closed
+
+    def finalise(self, launches: Sequence[BoundLaunch]) -> tuple[Pending, ...]:
+        """Host kernels need nothing that a recording forbids."""
+        del launches
+        return ()
 
     def capture_refusal(self, node: Node, spec: OpSpec) -> str:
         """The reference evaluator allocates as it likes, so only own kernels are recorded."""
@@ -244,6 +256,7 @@ class HostDevice:
 
     def close(self) -> None:
         """Gives back everything that is still out."""
+        self._closed += 1
         self.buffers.close()
 
 

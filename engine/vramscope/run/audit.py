@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from vramscope.graph.expr import free_symbols
@@ -38,7 +39,7 @@ def audit(
     growing: frozenset[str],
     warmed: Collection[int],
     quarantined: Collection[tuple[str, str]],
-    unpinned: Collection[int] = (),
+    refused: Mapping[int, str] = MappingProxyType({}),
 ) -> CaptureReport:
     """Segments of equal capturability over the launches, and a decline for every node that is not captured.
 
@@ -49,12 +50,12 @@ def audit(
         growing: symbols that change from step to step; a node whose shapes mention one is never captured.
         warmed: step indices that ran at these shapes.
         quarantined: (domain, operator) pairs whose recording failed before.
-        unpinned: step indices with step-scoped scratch in a slot that is given back after the step.
+        refused: step indices whose kernel cannot be recorded as the session stands, and why.
     """
     declines: list[Decline] = []
     segments: list[Segment] = []
     for position, launch in enumerate(launches):
-        refusal = _refusal(index, device, launch, unpinned)
+        refusal = _refusal(index, device, launch, refused)
         reason = _seam(index, launch, growing, warmed, quarantined)
         if reason is None and refusal:
             reason = SeamReason.KERNEL_CAPTURE_UNSUPPORTED
@@ -73,13 +74,12 @@ def _extend(segments: list[Segment], position: int, *, captured: bool) -> None:
     segments.append(Segment(position, position + 1, captured, graph))
 
 
-def _refusal(index: PlanningIndex, device: Device, launch: Launch, unpinned: Collection[int]) -> str:
+def _refusal(index: PlanningIndex, device: Device, launch: Launch, refused: Mapping[int, str]) -> str:
     """Why the node's kernel cannot be recorded here and now; empty when it can (semantics 1.10)."""
     step = launch.step
     if isinstance(launch.kernel, PagedKernel | WatchedKernel) and launch.kernel.capture_refusal:
         return launch.kernel.capture_refusal
-    refusal = device.capture_refusal(step.node, index.specs[step.index])
-    return refusal or (UNPINNED if step.index in unpinned else "")
+    return device.capture_refusal(step.node, index.specs[step.index]) or refused.get(step.index, "")
 
 
 def _seam(

@@ -64,7 +64,10 @@ def remember(session: ProgramSession, placed: Placed) -> None:
 def dispatched(session: ProgramSession, launch: Launch) -> None:
     """Counts a kernel variant; one that is evicted takes the graphs that hold its node with it."""
     state = session.state
-    if not state.variants.use(launch.step.index, shape_key(launch)):
+    used = state.variants.use(launch.step.index, shape_key(launch))
+    if used.missed:
+        session.runner.gate.missed()
+    if not used.evicted:
         return
     cause = f"a kernel variant of {launch.step.node.name} was evicted"
     for slot in state.slots.values():

@@ -28,6 +28,7 @@ from vramscope.run.launch import (
 from vramscope.run.leases import SessionLeases
 from vramscope.run.loading import load_weights
 from vramscope.run.memory import SessionMemory, bind_io, reserve
+from vramscope.run.readiness import ResourceGate
 from vramscope.run.trace import Span, SpanKind
 from vramscope.run.tracing import ProgramTracer, run_actions, run_node
 from vramscope.run.workspace import require_slot, reserve_slot
@@ -83,6 +84,8 @@ class Runner:
             private=governor is None,
         )
         self.memory = SessionMemory(device, leases)
+        self.gate = ResourceGate(device)
+        """What graphs of this session need."""
         self.temporaries: Figure = UNKNOWN
         self.traffic: MixtureTraffic | None = None
         """Watches mixtures of experts while it is armed."""
@@ -311,6 +314,7 @@ class Runner:
     def close(self) -> None:
         """Gives back all memory and every lease."""
         self._prepared = False
+        self.gate.dropped()
         self.memory.close()
 
 

@@ -6,8 +6,8 @@ import dataclasses
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from vramscope.errors import NeverCapturedError, RecordingError
-from vramscope.run.audit import audit, graph_decline
+from vramscope.errors import NeverCapturedError, RecordingError, ResourcesChangedError
+from vramscope.run.audit import UNPINNED, audit, graph_decline
 from vramscope.run.capture import CaptureReport, Decline
 from vramscope.run.events import EventKind
 from vramscope.run.graph import CapturedGraph, Recording, ShapeMoved, StepWork, check, record, replay
@@ -15,12 +15,13 @@ from vramscope.run.seeding import WarmShapes
 from vramscope.run.store import GraphStore, GraphToken
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from vramscope.graph.model import Array
     from vramscope.run.bindings import Binding
     from vramscope.run.graph import FinishEagerly
     from vramscope.run.launch import BoundProgram
+    from vramscope.run.readiness import Requirement
     from vramscope.run.runner import Runner
     from vramscope.run.signature import BindingSignature, Difference
 
@@ -76,6 +77,8 @@ class GraphSlot:
         self.graph: CapturedGraph | None = None
         self.token: GraphToken | None = None
         self.report: CaptureReport | None = None
+        self.requirement: Requirement | None = None
+        """The resources that the graph was recorded with."""
         self.captures = 0
         self.replays = 0
         self.invalidations = 0
@@ -100,9 +103,11 @@ class GraphSlot:
         its ``executed`` says whether the step was computed all the same.
         """
         self.reset("a new capture on the same slot")
+        unready = runner.gate.finalise(request.program.launches).refusals
+        refused = {**unready, **dict.fromkeys(request.unpinned, UNPINNED)}
         saved = [runner.device.download(item) for item in request.state]
         for _ in range(len(request.program.launches) + 1):
-            report = self._audit(runner, request)
+            report = self._audit(runner, request, refused)
             if not report.captured:
                 self.report = _not_capturable(report, _nothing())
                 return self.report
@@ -116,7 +121,7 @@ class GraphSlot:
         self.report = _not_capturable(CaptureReport((), ()), _nothing())
         return self.report
 
-    def _audit(self, runner: Runner, request: CaptureRequest) -> CaptureReport:
+    def _audit(self, runner: Runner, request: CaptureRequest, refused: Mapping[int, str]) -> CaptureReport:
         return audit(
             runner.planner.index,
             runner.device,
@@ -124,7 +129,7 @@ class GraphSlot:
             request.growing,
             request.warmed,
             self.quarantined,
-            request.unpinned,
+            refused,
         )
 
     def _record(self, runner: Runner, request: CaptureRequest, report: CaptureReport) -> CaptureReport:
@@ -137,6 +142,7 @@ class GraphSlot:
             return self.report
         self.graph, self.report = graph, report
         self.token = self.store.install(self.name, graph.segments)
+        self.requirement = runner.gate.requirement
         self.captures += 1
         return report
 
@@ -177,9 +183,17 @@ class GraphSlot:
 
         Raises:
             NeverCapturedError: the slot is empty.
+            ResourcesChangedError: what the graph was recorded with is gone; so is the graph then.
         """
-        if self.graph is None:
+        if self.graph is None or self.requirement is None:
             raise self._empty()
+        runner.gate.finalise(self.graph.program.launches)
+        try:
+            runner.gate.acquire(self.requirement)
+        except ResourcesChangedError as error:
+            self.reset(str(error))
+            runner.say(EventKind.INVALIDATE, self.name, str(error))
+            raise
         moved = replay(runner.memory, self.graph, program, work, finish, runner.tracer)
         self.replays += 1
         return moved
@@ -200,7 +214,7 @@ class GraphSlot:
         if self.graph is None or self.token is None:
             return False
         held, signature = self.store.retire(self.token, cause), self.graph.signature
-        self.graph = self.token = None
+        self.graph = self.token = self.requirement = None
         record = Invalidation(step, self.name, cause, signature=signature)
         if changed:
             first = changed[0]

@@ -29,6 +29,14 @@ class VariantStatistics:
     evictions: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What one look-up did: whether the variant was missing, and whether another one of the node went."""
+
+    missed: bool = False
+    evicted: bool = False
+
+
 class VariantCache:
     """Variants by node, least recently used first."""
 
@@ -49,22 +57,22 @@ class VariantCache:
         """Whether the node has run at these shapes and is still kept; no use of it."""
         return key in self._nodes.get(step, ())
 
-    def use(self, step: int, key: ShapeKey) -> bool:
-        """Looks a variant up and makes it if need be; whether another one of the node was evicted."""
+    def use(self, step: int, key: ShapeKey) -> Use:
+        """Looks a variant up and makes it if need be."""
         now, found = self._statistics, self._nodes.setdefault(step, OrderedDict())
         if key in found:
             prebound = self._last.get(step) == key
             self._statistics = replace(now, hits=now.hits + 1, prebind_hits=now.prebind_hits + prebound)
             found.move_to_end(key)
             self._last[step] = key
-            return False
+            return Use()
         found[key] = None
         self._last[step] = key
         evicted = len(found) > self._limit
         if evicted:
             found.popitem(last=False)
         self._statistics = replace(now, misses=now.misses + 1, evictions=now.evictions + evicted)
-        return evicted
+        return Use(missed=True, evicted=evicted)
 
 
 def shape_key(launch: Launch) -> ShapeKey:

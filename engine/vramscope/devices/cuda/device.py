@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -16,7 +17,7 @@ from vramscope.devices.cuda.fusing import fuse_program
 from vramscope.devices.cuda.layout import copy_launches
 from vramscope.devices.cuda.pages import RuntimeMemory, page_of
 from vramscope.devices.cuda.platform import Platform, open_platform
-from vramscope.devices.cuda.prepared import Prepared, no_kernel
+from vramscope.devices.cuda.prepared import NodeKernel, Prepared, finalise_all, no_kernel
 from vramscope.devices.cuda.recording import RecordedGraph, Recorder
 from vramscope.devices.cuda.staging import STAGED_BYTES
 from vramscope.devices.cuda.stepping import advance_launch, choose_launch
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         FusionFacts,
         GraphFacts,
         Groups,
+        Pending,
         Replay,
     )
     from vramscope.devices.cuda.library_form import AnyLaunch
@@ -85,6 +87,7 @@ class CudaDevice:
         self._constants: dict[int, Array] = {}
         self._refusals: dict[int, str] = {}
         self._recorder = Recorder(self._platform, self.buffers.ledger)
+        self._closed = 0
         self.fusing = True
 
     @property
@@ -170,19 +173,16 @@ class CudaDevice:
         Raises:
             UnsupportedOperatorError: neither exists.
         """
-        builder = BUILDERS.get((node.domain, node.operator), no_kernel)
+        return NodeKernel(self, BUILDERS.get((node.domain, node.operator), no_kernel), node, spec)
 
-        def run(call: Call) -> None:
-            memo = call.memo
-            if not (isinstance(memo, Prepared) and memo.inputs is call.inputs):
-                memo = self._prepare(builder, node, call)
-            if memo.refusal:
-                self._run_on_host(node, spec, call, memo.refusal)
-            for launch in memo.launches:
-                launch()
-            self._recorder.note(memo.launches)
+    @property
+    def generation(self) -> int:
+        """How often it was closed."""
+        return self._closed
 
-        return run
+    def finalise(self, launches: Sequence[BoundLaunch]) -> tuple[Pending, ...]:
+        """Makes every launch: code compiled and loaded, products' algorithms chosen, constants read."""
+        return finalise_all(launches)
 
     def fuse(self, launches: Sequence[BoundLaunch], roots: Mapping[int, int], facts: FusionFacts) -> Groups:
         """Norms, products, biases, residuals and gated activations become one launch a group."""
@@ -194,13 +194,14 @@ class CudaDevice:
 
     def builds(self, call: Call) -> bool:
         """Whether a call's kernels can be made; they are, and wait in its memo."""
-        return not self._prepare(BUILDERS[call.node.domain, call.node.operator], call.node, call).refusal
+        return not self.prepare(BUILDERS[call.node.domain, call.node.operator], call.node, call).refusal
 
     def launching(self, launch: AnyLaunch) -> Callable[[], None]:
         """A call that issues the launch, and notes it while a graph is recorded."""
         return self._noted([self._bind(launch)])
 
-    def _prepare(self, builder: Builder, node: Node, call: Call) -> Prepared:
+    def prepare(self, builder: Builder, node: Node, call: Call) -> Prepared:
+        """Makes a call's launches; they wait in its memo unless they hang on what may change."""
         work = Work(call, self)
         try:
             made = Prepared(call.inputs, tuple(self._bind(item) for item in builder(work)))
@@ -218,7 +219,12 @@ class CudaDevice:
     def _bind(self, launch: AnyLaunch) -> Issue:
         return self._platform.loader.bind(launch, self._stream.ptr, overlap=self.clusters)
 
-    def _run_on_host(self, node: Node, spec: OpSpec, call: Call, why: str) -> None:
+    def run_on_host(self, node: Node, spec: OpSpec, call: Call, why: str) -> None:
+        """Runs the host kernel on copies.
+
+        Raises:
+            UnsupportedOperatorError: a graph is being recorded.
+        """
         if self._recorder.node:
             raise UnsupportedOperatorError(node.qualified, f"it runs on the host: {why}", "", node.name)
         memo = call.memo
@@ -323,12 +329,13 @@ class CudaDevice:
         return self._noted([self._bind(launch)])
 
     def _noted(self, issues: Sequence[Issue]) -> Callable[[], None]:
-        def issue_all() -> None:
-            for issue in issues:
-                issue()
-            self._recorder.note(issues)
+        return partial(self.issue_all, issues)
 
-        return issue_all
+    def issue_all(self, launches: Sequence[Issue]) -> None:
+        """Issues them, and notes them while a graph is recorded."""
+        for issue in launches:
+            issue()
+        self._recorder.note(launches)
 
     def running(self) -> AbstractContextManager[None]:
         """Nothing to hold: every launch names its stream."""
@@ -357,6 +364,7 @@ class CudaDevice:
 
     def close(self) -> None:
         """Gives back everything that is still out."""
+        self._closed += 1
         self._stream.synchronize()
         self.buffers.close()
         self._constants.clear()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from vramscope.devices.cuda.fuse import Program, find_groups, norm_of_sum, unread_positions
 from vramscope.devices.cuda.fused_launch import fused_launch
 from vramscope.devices.cuda.many_rows import find_biased, find_gates
-from vramscope.devices.cuda.prepared import nothing
+from vramscope.devices.cuda.prepared import InPlaceOf, nothing
 from vramscope.ops.table import spec_for
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ def fuse_program(
         members.append(tuple(sorted(gate.members)))
     for biased in tuple(find_biased(program, taken)):
         pair = (biased.product, biased.at)
-        _put(launches, pair, biased.at, _running(device, biased.call))
+        kernel = device.kernel(biased.call.node, spec_for(biased.call.node))
+        _put(launches, pair, biased.at, InPlaceOf(kernel, biased.call))
         members.append(pair)
     return tuple(group for group in members if len(group) > 1)
 
@@ -82,26 +83,11 @@ def _issuing(issue: Callable[[], None]) -> Kernel:
     return run
 
 
-def _running(device: FusingDevice, call: Call) -> Kernel:
-    """Another call in the place of the launch's own."""
-    kernel = device.kernel(call.node, spec_for(call.node))
-
-    def run(_call: Call) -> None:
-        kernel(call)
-
-    return run
-
-
 def _fused(
     device: FusingDevice, launches: Sequence[BoundLaunch], group: Group, total: DeviceArray | None
 ) -> Kernel:
     issue = device.launching(fused_launch(group.fused, clusters=device.clusters))
     rest = None if total is None else norm_of_sum(launches[group.at].call, total)
-    behind = None if rest is None else device.kernel(rest.node, spec_for(rest.node))
-
-    def run(_call: Call) -> None:
-        issue()
-        if rest is not None and behind is not None:
-            behind(rest)
-
-    return run
+    if rest is None:
+        return _issuing(issue)
+    return InPlaceOf(device.kernel(rest.node, spec_for(rest.node)), rest, issue)

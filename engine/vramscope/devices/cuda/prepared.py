@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from vramscope.devices.base import Pending, unwatched
 from vramscope.devices.cuda.work import NoKernelError
+from vramscope.errors import VramscopeError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from vramscope.devices.base import BoundLaunch
     from vramscope.devices.cuda.library_form import AnyLaunch
     from vramscope.devices.cuda.platform import Issue
-    from vramscope.devices.cuda.work import Work
+    from vramscope.devices.cuda.work import Builder, Work
+    from vramscope.graph.model import Node
     from vramscope.ops.call import Call, Tensor
+    from vramscope.ops.spec import Kernel, OpSpec
+
+VOLATILE = "it reads on the host what may change from run to run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +30,87 @@ class Prepared:
     inputs: tuple[Tensor | None, ...]
     launches: tuple[Issue, ...]
     refusal: str = ""
+
+
+@runtime_checkable
+class Finalising(Protocol):
+    """A kernel that can make final what a call needs without running it."""
+
+    def finalise(self, call: Call) -> str:
+        """Makes it; why it is not final, empty where it is."""
+
+
+class Launching(Protocol):
+    """What a node's kernel asks of its device."""
+
+    def prepare(self, builder: Builder, node: Node, call: Call) -> Prepared:
+        """Makes a call's launches; they wait in its memo unless they hang on what may change."""
+
+    def run_on_host(self, node: Node, spec: OpSpec, call: Call, why: str) -> None:
+        """Runs the host kernel on copies, and remembers why."""
+
+    def issue_all(self, launches: Sequence[Issue]) -> None:
+        """Issues them, and notes them while a graph is recorded."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeKernel:
+    """A node's kernels on the card where there are some, else its host kernel on copies."""
+
+    device: Launching
+    builder: Builder
+    node: Node
+    spec: OpSpec
+
+    def __call__(self, call: Call) -> None:
+        """Launches, making the launches first where the call is new."""
+        made = self._made(call)
+        if made.refusal:
+            self.device.run_on_host(self.node, self.spec, call, made.refusal)
+        self.device.issue_all(made.launches)
+
+    def finalise(self, call: Call) -> str:
+        """Makes the launches; a node that runs on the host is no matter of this."""
+        made = self._made(call)
+        return VOLATILE if call.memo is None and not made.refusal else ""
+
+    def _made(self, call: Call) -> Prepared:
+        memo = call.memo
+        if isinstance(memo, Prepared) and memo.inputs is call.inputs:
+            return memo
+        return self.device.prepare(self.builder, self.node, call)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InPlaceOf:
+    """Another call in the place of the launch's own, behind launches that are ready."""
+
+    kernel: Kernel
+    call: Call
+    before: Callable[[], None] = unwatched
+
+    def __call__(self, _call: Call) -> None:
+        """Runs the other one."""
+        self.before()
+        self.kernel(self.call)
+
+    def finalise(self, _call: Call) -> str:
+        """Makes the other one's launches."""
+        return _finalised(self.kernel, self.call)
+
+
+def finalise_all(launches: Sequence[BoundLaunch]) -> tuple[Pending, ...]:
+    """Makes final what launches need; what is computed late is left alone, for no graph holds it."""
+    asked = (launch for launch in launches if not launch.late_inputs)
+    found = ((launch.step.index, _finalised(launch.kernel, launch.call)) for launch in asked)
+    return tuple(Pending(step, why) for step, why in found if why)
+
+
+def _finalised(kernel: object, call: Call) -> str:
+    try:
+        return kernel.finalise(call) if isinstance(kernel, Finalising) else ""
+    except VramscopeError as failure:
+        return str(failure)
 
 
 def nothing(_call: Call) -> None:

@@ -7,7 +7,7 @@ from enum import IntEnum
 import ml_dtypes
 import numpy as np
 
-from vramscope.errors import ShapeOverflowError
+from vramscope.errors import ModelGraphError, ShapeOverflowError
 
 BYTES_LIMIT = 2**63 - 1
 """More bytes or elements than this is an overflow (semantics, 'How to read it')."""
@@ -144,7 +144,13 @@ def tensor_bytes(dtype: ElementType, shape: tuple[int, ...]) -> int:
 
 
 def numpy_dtype(dtype: ElementType) -> np.dtype[np.generic]:
-    """The NumPy type that holds one element (packed types: one element a byte once unpacked)."""
+    """The NumPy type that holds one element (packed types: one element a byte once unpacked).
+
+    Raises:
+        ModelGraphError: UNDEFINED, which the file gives a value without a type.
+    """
+    if dtype is ElementType.UNDEFINED:
+        raise ModelGraphError("a value", "its element type is undefined", "Export the model again")
     return np.dtype(_NUMPY[dtype])
 
 

@@ -67,7 +67,10 @@ class ExternalFiles:
         """The real path and its bytes, None where there is no such file."""
         if location not in self._known:
             file = inside(self.folder, location, tensor)
-            self._known[location] = (file, file.stat().st_size if file.is_file() else None)
+            try:
+                self._known[location] = (file, file.stat().st_size if file.is_file() else None)
+            except OSError as error:
+                raise _refusal(tensor, location, error.strerror or type(error).__name__) from error
         return self._known[location]
 
     def _missing(self, tensor: str, location: str, wanted: Region, have: int | None) -> MissingWeightsError:

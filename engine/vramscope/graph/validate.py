@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vramscope.errors import ModelGraphError
+from vramscope.graph.tensorcheck import check_attributes
 from vramscope.graph.textcheck import check_text
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ def _check_nodes(nodes: Sequence[onnx.NodeProto], scope: _Scope, where: str, not
         dangling.extend(
             (name, index, node) for index, name in enumerate(node.input) if name and not scope.sees(name)
         )
+        check_attributes(node, _title(node))
         for attribute, body in bodies(node):
             _check_results(node, attribute, body)
             _check(body, scope, f"{attribute} of {_title(node)}", notes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from vramscope.errors import VramscopeError
+from vramscope.errors import ModelGraphError, VramscopeError
 from vramscope.graph.model import ABSENT, Step
 from vramscope.ops.cuda_workspace import CUDA_WORKSPACE
 from vramscope.ops.formulas import REFERENCE_WORKSPACE
@@ -82,7 +82,7 @@ def requirement(
         if isinstance(shape, Refused):
             return NO_WORKSPACE
         metas.append(TensorMeta(index.program.values[value].dtype, shape.shape))
-    return estimator(WorkspaceQuery(step.node, tuple(metas), sum(index.wanted[step.index])))
+    return _ask(estimator, WorkspaceQuery(step.node, tuple(metas), sum(index.wanted[step.index])))
 
 
 def nested_requirements(
@@ -117,7 +117,23 @@ def _nested(
             axis, reason = answer
             return Refused(item.name, axis, "", where, step.node.qualified, position, reason)
         metas.append(TensorMeta(item.dtype, answer.shape))
-    return estimator(WorkspaceQuery(step.node, tuple(metas), sum(value != ABSENT for value in step.outputs)))
+    wanted = sum(value != ABSENT for value in step.outputs)
+    return _ask(estimator, WorkspaceQuery(step.node, tuple(metas), wanted))
+
+
+def _ask(estimator: Workspace, query: WorkspaceQuery) -> WorkspaceRequirement:
+    """The estimator's answer; it takes ranks and types for granted that a damaged file need not have.
+
+    Raises:
+        ModelGraphError: the inputs are not such as the operator takes.
+    """
+    try:
+        return estimator(query)
+    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+        given = ", ".join(f"{meta.dtype.name} {list(meta.shape)}" for meta in query.inputs if meta.present)
+        what = f"inputs of {query.node.operator}"
+        why = f"it does not take such types and ranks: {given}"
+        raise ModelGraphError(what, why, "Export the model again", query.node.qualified) from error
 
 
 def merge(needs: Iterable[tuple[str, WorkspaceRequirement]]) -> WorkspacePlan:

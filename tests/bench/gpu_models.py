@@ -61,15 +61,21 @@ SHAPES = {
 
 
 def folder_of(name: str) -> Path:
-    """The model's folder, built when it is not there: NAME:fp16, NAME:int4, or a folder as it is."""
+    """The model's folder, built when it is not there: NAME:fp16, NAME:int4, or a folder as it is.
+
+    A third part, as in NAME:fp16:32768, is a longest context in place of the shape's own.
+    """
     if ":" not in name:
         return Path(name)
-    shape, precision = name.split(":")
-    folder = FOLDER / f"{shape}-{precision}"
+    shape, precision, *longest = name.split(":")
+    sizes = dict(SHAPES[shape])
+    if longest:
+        sizes["max_position_embeddings"] = int(longest[0])
+    folder = FOLDER / "-".join((shape, precision, *longest))
     if not folder.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
-        config = FOLDER / f"{shape}.json"
-        config.write_text(json.dumps(SHAPES[shape]), encoding="utf-8")
+        config = FOLDER / f"{folder.name}.json"
+        config.write_text(json.dumps(sizes), encoding="utf-8")
         build_decoder(
             read_config(config), folder, precision={"int4": "q4f16"}.get(precision, precision), weights=None
         )

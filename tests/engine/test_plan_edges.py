@@ -319,7 +319,7 @@ def test_one_refused_phase_makes_the_total_unknown(shared_models: Path) -> None:
     plan = make_plan(model, Scenario(batch=2, prompt=200, context=256))
     assert plan.component(ComponentName.ACTIVATIONS).detail == "arena of the prefill phase"
     state = next(row for row in plan.bindings if row.name == "decode state")
-    assert (state.direction, state.shape, state.figure) == ("state", (3, 2), Figure.exact(48))
+    assert (state.direction, state.shape, state.figure) == ("state", (34, 2), Figure.exact(544))
     assert {row.direction for row in plan.bindings if row.name == "input_ids"} == {"input"}
     assert {row.direction for row in plan.bindings if row.name == "logits"} == {"output"}
     missing = Refused("v", 0, "k", "node", "ai.onnx::NonZero", 0, "nothing bounds k")

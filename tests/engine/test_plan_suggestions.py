@@ -79,14 +79,14 @@ def test_the_largest_saving_comes_first_and_what_is_not_worth_a_line_is_left_out
     plan = asked(llama, batch=4)
     assert [(item.saves, dict(item.change)) for item in suggestions(llama, plan)] == [
         (359_424, {}),
-        (140_464, {"batch": 2}),
+        (140_960, {"batch": 2}),
         (98_304, {}),
         (70_656, {"context": 32}),
         (57_344, {}),
     ]
     plan = asked(llama, {"headroom": -100_000}, batch=4)
     found = [item.saves for item in suggestions(llama, plan) if "Stream" not in item.title]
-    assert found == [359_424, 140_464, 98_304, 70_656, 57_344]
+    assert found == [359_424, 140_960, 98_304, 70_656, 57_344]
 
 
 def test_a_refused_plan_is_told_each_symbol_once(tmp_path: Path) -> None:

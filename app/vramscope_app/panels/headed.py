@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout
 
 if TYPE_CHECKING:
-    from PySide6.QtWidgets import QComboBox, QWidget
-
-    from vramscope_app.panels.elided import ElidedLabel
+    from PySide6.QtWidgets import QComboBox, QLabel, QWidget
 
 
-def lay_out(panel: QWidget, words: ElidedLabel, chooser: QComboBox, view: QWidget) -> None:
-    """Lays out a panel; where it is narrow the words are cut, the chooser is not."""
+def lay_out(panel: QWidget, words: QLabel, chooser: QComboBox, view: QWidget) -> None:
+    """Lays out a panel; the words may be cut where it is narrow, the chooser is never."""
     words.setProperty("role", "muted")
+    words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
     bar = QHBoxLayout()
     bar.setContentsMargins(6, 2, 0, 0)
     bar.addWidget(words, 1)

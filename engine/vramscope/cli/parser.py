@@ -299,6 +299,10 @@ def _run(commands: _Subparsers[argparse.ArgumentParser]) -> None:
     )
     capture.add_argument("--no-capture", dest="capture", action="store_false", help="run every step eagerly")
     parser.add_argument(
+        "--multi-step", metavar="N", type=positive, default=1,
+        help="replay up to N steps before their tokens are read from the device (1: every token at once)",
+    )  # fmt: skip
+    parser.add_argument(
         "--verify", metavar="N", type=count, default=0, help="then compare N replays with eager"
     )
     parser.add_argument(

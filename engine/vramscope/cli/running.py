@@ -50,12 +50,16 @@ SHOWN_DECLINES = 12
 
 
 class Steps(NamedTuple):
-    """How many decode steps: eager ones, all without the profiled ones, compared and profiled ones."""
+    """How many decode steps: eager ones, all without the profiled ones, compared and profiled ones.
+
+    ``multi_step``: replays that may run before their tokens are read.
+    """
 
     eager: int
     steps: int
     verified: int = 0
     profiled: int = 0
+    multi_step: int = 1
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,7 +178,7 @@ def _run_decoder(engine: Engine, info: ModelInfo, arguments: argparse.Namespace,
         info,
         params,
         listener,
-        Steps(eager, arguments.steps, arguments.verify, arguments.profile),
+        Steps(eager, arguments.steps, arguments.verify, arguments.profile, arguments.multi_step),
     )
     meter.clear()
     written = [f"wrote {path}" for path in write_reports(engine, arguments)]
@@ -239,7 +243,7 @@ def generate(
         said.append(captured.run)
         rest = wanted.steps - wanted.eager - 1
         if captured.captured:
-            replayed = _replays(engine, rest, said, listener)
+            replayed = _replays(engine, rest, said, listener, wanted.multi_step)
         else:
             stepped = _steps(engine, rest, said, listener) or stepped
     verified: VerifyInfo | None = None
@@ -271,10 +275,12 @@ def _steps(engine: Engine, count: int, said: list[RunInfo], listener: Listener) 
     return said[-1]
 
 
-def _replays(engine: Engine, count: int, said: list[RunInfo], listener: Listener) -> RunInfo | None:
+def _replays(
+    engine: Engine, count: int, said: list[RunInfo], listener: Listener, multi_step: int
+) -> RunInfo | None:
     if count < 1 or said[-1].finished:
         return None
-    said.append(engine.replay(CountParams(count=count), listener))
+    said.append(engine.replay(CountParams(count=count, multi_step=multi_step), listener))
     return said[-1]
 
 
@@ -298,7 +304,7 @@ def show_outcome(out: Console, outcome: Outcome) -> None:
         ("leased", _leased(snapshot)),
         *(() if snapshot.streaming is None else (("weights streamed", streamed_words(snapshot.streaming)),)),
         ("uploads", f"{snapshot.uploads}, {format_bytes(snapshot.upload_bytes)}"),
-        ("downloads", f"{snapshot.downloads}, {format_bytes(snapshot.download_bytes)}"),
+        ("downloads", _downloads(snapshot, len(outcome.tokens))),
         (
             "position",
             f"{last.position} of {last.capacity} tokens{f'; {last.finished}' if last.finished else ''}",
@@ -312,6 +318,12 @@ def show_outcome(out: Console, outcome: Outcome) -> None:
     screen.table(out, "", ("what", "outcome"), rows)
     if outcome.capture is not None:
         _show_declines(out, outcome.capture)
+
+
+def _downloads(snapshot: SnapshotInfo, tokens: int) -> str:
+    """How many, and a token where steps ran without one."""
+    few = f"; {snapshot.downloads / tokens:.2f} a token" if snapshot.downloads < tokens else ""
+    return f"{snapshot.downloads}, {format_bytes(snapshot.download_bytes)}{few}"
 
 
 def _now_and_peak(snapshot: SnapshotInfo) -> str:

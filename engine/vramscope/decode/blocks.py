@@ -89,6 +89,11 @@ class BlockTables:
         missing = sum(self._missing(entry, position) for entry in range(self.batch))
         return missing <= len(self._free) and position <= self.pool.table * self.pool.block_size
 
+    def reach(self) -> int:
+        """The tokens that the longest sequence can have before any sequence needs another block."""
+        size = self.pool.block_size
+        return min(len(table) * size + less for table, less in zip(self._tables, self._shorter, strict=True))
+
     def table(self) -> Array:
         """The block table, int32 [batch, blocks a sequence]; −1 where a sequence has none."""
         found = np.full((self.batch, self.pool.table), UNMAPPED, np.int32)

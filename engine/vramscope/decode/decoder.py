@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vramscope.decode.accounting import Accounts
 from vramscope.decode.blocks import hold_blocks
 from vramscope.decode.cache import allocate_cache, grow_cache, kv_buffer_bytes
 from vramscope.decode.inspection import SlotsView, inspect
+from vramscope.decode.multistep import MultiStep
 from vramscope.decode.prefilling import Prefiller
 from vramscope.decode.prompts import check_prompts
 from vramscope.decode.saving import restore_state, save_state
-from vramscope.decode.session_state import RunState, SavedState, Started, StepKind
+from vramscope.decode.session_state import RunState, SavedState, StepKind
 from vramscope.decode.slot import GraphSlot
 from vramscope.decode.snapshots import decode_snapshot
 from vramscope.decode.speculation import Parts, Speculator, refuse_speculation
 from vramscope.decode.stepper import Stepper
 from vramscope.decode.stepwork import StepWorker
-from vramscope.decode.types import (
-    DecodeSnapshot,
-    DecodeState,
-    StepResult,
-    VerifyReport,
-)
+from vramscope.decode.types import DecodeSnapshot, DecodeState, StepResult, VerifyReport
 from vramscope.decode.verify import verify
 from vramscope.devices.host import HostDevice
 from vramscope.devices.sampling import GREEDY, Sampling
@@ -102,7 +98,9 @@ class Decoder:
         self._speculator: Speculator | None = None
         self._state = DecodeState.IDLE
         self._run = RunState()
+        self._accounts = Accounts(self._runner, self._worker, self._stepper.feeds, self._run)
         self._prefiller = Prefiller(self._runner, self._stepper, self._worker, self._run)
+        self._multi = MultiStep(self._parts(), self._accounts, self._launch)
         self.traffic = MixtureTraffic(self._runner, self._retire)
 
     def load(self, progress: Progress = ignore_progress, cancel: CancelCheck = never_cancelled) -> None:
@@ -168,13 +166,13 @@ class Decoder:
         self._room_for_pass(longest)
         if longest + 1 > self._run.capacity and self._run.capacity < self.plan.kv.capacity:
             self._grow(self._bucket(longest + 1))
-        started = self._start("prefill")
+        started = self._accounts.start("prefill")
         count = self._prefiller.prefill(prompts, longest, cancel)
         self._run.position = longest
         self._state = DecodeState.WARM_UP
         how = "one pass" if count == 1 else f"{count} passes"
         self._runner.say(EventKind.PHASE, "prefill", f"{longest} tokens a sequence in {how}")
-        return self._result(started, StepKind.PREFILL)
+        return self._accounts.step(started, StepKind.PREFILL)
 
     def _room_for_pass(self, tokens: int) -> None:
         """Plans anew where a pass over so many tokens is wider than the planned one."""
@@ -192,7 +190,7 @@ class Decoder:
             InputError: nothing was prefilled, or the context is full.
         """
         self._need_room()
-        started = self._start("decode")
+        started = self._accounts.start("decode")
         bindings, program = self._stepper.decode(self._run.position, self._run.capacity)
         check = never_cancelled if any(pair.window for pair in self._contract.kv) else cancel
         cancel()
@@ -205,7 +203,7 @@ class Decoder:
             self._runner.run(program, check, work, watch=watch)
         self._moved(bindings)
         self._run.warmed = frozenset(launch.step.index for launch in program.launches)
-        result = self._result(started, StepKind.SLOWED if first or watch else StepKind.EAGER)
+        result = self._accounts.step(started, StepKind.SLOWED if first or watch else StepKind.EAGER)
         if self._state is DecodeState.WARM_UP:
             self._state = DecodeState.ARMED
         return result
@@ -226,7 +224,7 @@ class Decoder:
         if self._state is DecodeState.WARM_UP:
             self.step(cancel)
         self._need_room()
-        started = self._start("capture")
+        started = self._accounts.start("capture")
         bindings, program = self._stepper.decode(self._run.position, self._run.capacity)
         report = self._slot.capture(
             self._runner,
@@ -240,7 +238,7 @@ class Decoder:
         self._moved(bindings)
         self._state = DecodeState.READY if report.captured else DecodeState.UNSUPPORTED
         self._slot.tell(self._runner, report, self._run.position)
-        return report, self._result(started, StepKind.SLOWED)
+        return report, self._accounts.step(started, StepKind.SLOWED)
 
     def replay(self, cancel: CancelCheck = never_cancelled) -> StepResult:
         """One step by replaying the captured graph.
@@ -257,7 +255,30 @@ class Decoder:
         self._need_room()
         if self._state is not DecodeState.READY:
             return self.advance(cancel)
-        started = self._start("replay")
+        started = self._accounts.start("replay")
+        self._launch()
+        return self._accounts.step(started, StepKind.REPLAY)
+
+    def replays(self, count: int, cancel: CancelCheck = never_cancelled) -> list[StepResult]:
+        """Up to ``count`` replays whose tokens are read from the device at once (multi-step decoding).
+
+        Fewer where the bucket or the context ends and behind an end of sequence; one, as :meth:`replay` says,
+        where no graph is ready or steps could not be taken back.
+
+        Raises:
+            NeverCapturedError, BindingsChangedError: as :meth:`replay` says.
+            CancelledError: before the first replay.
+        """
+        if self._state is DecodeState.READY:
+            self._need_room()
+        most = self._multi.most(count)
+        if most == 1 or self._state is not DecodeState.READY:
+            return [self.replay(cancel)]
+        started = self._accounts.start("replay")
+        return self._accounts.steps(started, self._multi.replay(most, cancel), StepKind.REPLAY)
+
+    def _launch(self) -> None:
+        """Replays one step; its tokens stay on the device."""
         bindings, program = self._stepper.decode(self._run.position, self._run.capacity)
         changed = () if bindings is self._captured else self._slot.check(bindings)
         if changed:
@@ -265,7 +286,6 @@ class Decoder:
             raise changed_error(changed)
         self._slot.replay(self._runner, program, self._worker.work(bindings))
         self._moved(bindings)
-        return self._result(started, StepKind.REPLAY)
 
     def verify(self, count: int, cancel: CancelCheck = never_cancelled) -> VerifyReport:
         """Replays ``count`` steps, goes back, runs the same steps eagerly, and compares tokens and logits.
@@ -289,9 +309,11 @@ class Decoder:
         if self._speculator is not None:
             self._speculator.close()
         self._room_for_pass(draft + 1)
-        parts = Parts(self._runner, self._stepper, self._worker, self._run, self._verify, self._contract)
-        self._speculator = Speculator(parts, draft)
+        self._speculator = Speculator(self._parts(), draft)
         return self._speculator
+
+    def _parts(self) -> Parts:
+        return Parts(self._runner, self._stepper, self._worker, self._run, self._verify, self._contract)
 
     def reset(self) -> None:
         """Forgets the sequence, drops the graphs (semantics 1.19); memory stays."""
@@ -343,28 +365,6 @@ class Decoder:
     def _moved(self, bindings: Sequence[Binding]) -> None:
         self._run.logits = self._worker.logits(bindings)
         self._run.position += 1
-
-    def _start(self, phase: str) -> Started:
-        """The ledger counts for ``phase`` from here on."""
-        self.device.ledger.enter(phase)
-        return Started(phase, time.perf_counter(), self.device.ledger.total.total_count)
-
-    def _result(self, started: Started, kind: StepKind) -> StepResult:
-        tokens = self._worker.tokens()
-        seconds = time.perf_counter() - started.seconds
-        allocations = self.device.ledger.total.total_count - started.allocations
-        self._run.count(seconds, allocations, 8 * len(tokens), kind)
-        self._run.finished = self._finish(tokens)
-        self._runner.ran(started.phase, started.seconds, self._run.position)
-        return StepResult(
-            tokens, self._run.position, kind is StepKind.REPLAY, seconds, allocations, self._run.finished
-        )
-
-    def _finish(self, tokens: tuple[int, ...]) -> str:
-        if all(token in self._contract.eos_tokens for token in tokens):
-            return "end of sequence"
-        full = self._run.position >= self.plan.context
-        return "context full" if full else self._stepper.feeds.shortage(self._run.position + 1)
 
     def _grow(self, capacity: int) -> None:
         """Moves the KV cache to a larger bucket; an installed graph dies of it."""

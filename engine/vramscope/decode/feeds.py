@@ -17,6 +17,7 @@ from vramscope.devices.base import FeedWrite
 from vramscope.graph.dtypes import numpy_dtype, tensor_bytes
 from vramscope.graph.model import Array, Feed, KvForm, KvPair, Model, Value
 from vramscope.plan.symbols import Extents, feed_shape, kv_shape, pair_capacity, physical_shape
+from vramscope.plan.types import STATE_ROWS
 from vramscope.run.bindings import Binding, bind
 
 if TYPE_CHECKING:
@@ -35,17 +36,25 @@ STEADY = (Feed.SEQUENCE_STARTS, Feed.LENGTH_BOUNDS)
 
 @dataclass(frozen=True, slots=True)
 class StateBuffers:
-    """The decode state on the device: last token and valid length of every sequence, int64 [batch] each."""
+    """The decode state on the device, int64.
+
+    Attributes:
+        token: the last one of every sequence, [batch].
+        length: valid tokens of every sequence, [batch].
+        ring: the newest tokens, [KEPT_TOKENS, batch]: each in the row of its sequence's length then, modulo.
+        all: all of it, in this order, [STATE_ROWS, batch].
+    """
 
     token: Array
     length: Array
-    spare: Array
+    ring: Array
+    all: Array
 
 
 def state_buffers(memory: SessionMemory, batch: int) -> StateBuffers:
     """Views of the state buffer."""
-    flat = memory.io["decode state"].bytes.view(np.int64).reshape(3, -1)[:, :batch]
-    return StateBuffers(flat[0], flat[1], flat[2])
+    rows = memory.io["decode state"].bytes.view(np.int64).reshape(STATE_ROWS, -1)[:, :batch]
+    return StateBuffers(rows[0], rows[1], rows[2:], rows)
 
 
 class Feeds:
@@ -131,6 +140,10 @@ class Feeds:
         """The most tokens, ``limit`` at most, that the longest sequence can have."""
         return limit if self.blocks is None else self.blocks.room(limit)
 
+    def reach(self, limit: int) -> int:
+        """The most tokens, ``limit`` at most, that the longest sequence can have without another block."""
+        return limit if self.blocks is None else min(limit, self.blocks.reach())
+
     def fill_prompt(self, bindings: Sequence[Binding], prompts: Sequence[Sequence[int]]) -> int:
         """Writes the prompts into the feeds, padded on the right; returns the bytes uploaded.
 
@@ -194,22 +207,20 @@ class Feeds:
                 uploaded += self._upload(binding, binding.array, numbers[feed].reshape(-1)[: prod(shape)])
         return uploaded
 
-    def settle(self, bindings: Sequence[Binding], length: int) -> int:
+    def settle(self, bindings: Sequence[Binding], lengths: Array) -> int:
         """Behind a pass: what the decode step reads and does not move; returns the bytes uploaded.
 
-        The mask shows ``length`` valid tokens and nothing behind them; a paged step takes one token of every
-        sequence.
+        The mask shows so many valid tokens of each sequence and nothing behind them; a paged step takes one
+        token of every sequence.
         """
         if self.blocks is not None:
             fixed = [item for item in bindings if self._contract.feeds.get(item.input) in STEADY]
             return self._fill_paged(fixed, np.zeros(0, np.int64), (1,) * self.blocks.batch, 0)
-        uploaded = 0
-        nothing = np.zeros((1, 0), np.int64)
-        for binding in bindings:
-            if self._contract.feeds.get(binding.input) is Feed.MASK:
-                values = feed_values(Feed.MASK, binding.array.shape, nothing, length, 0)
-                uploaded += self._upload(binding, binding.array, values)
-        return uploaded
+        masks = (item for item in bindings if self._contract.feeds.get(item.input) is Feed.MASK)
+        return sum(
+            self._upload(item, item.array, np.less(np.arange(item.array.shape[-1]), lengths[:, None]))
+            for item in masks
+        )
 
     def _upload(self, binding: Binding, target: Array, values: Array) -> int:
         made = values.astype(numpy_dtype(binding.dtype))

@@ -58,7 +58,7 @@ class Prefiller:
             part[:, : item.tokens] = tokens[:, item.start : item.start + item.tokens]
             self._run.uploaded(self._stepper.feeds.fill_pass(bindings, part, item.start, kept=1))
             self._runner.run(program, cancel)
-        self._run.uploaded(self._stepper.feeds.settle(bindings, longest))
+        self._run.uploaded(self._stepper.feeds.settle(bindings, np.array([longest] * len(tokens))))
         lengths, last = [longest] * len(tokens), steps[-1]
         rows = [entry * last.width + last.tokens - 1 for entry in range(len(tokens))]
         self._run.logits = self._worker.start(bindings, lengths, rows)
@@ -77,7 +77,7 @@ class Prefiller:
         self._run.uploaded(self._stepper.feeds.fill_prompt(bindings, prompts))
         self._runner.run(program, cancel)
         if self._contract.paged:
-            self._run.uploaded(self._stepper.feeds.settle(bindings, max(lengths)))
+            self._run.uploaded(self._stepper.feeds.settle(bindings, np.array(lengths)))
             return self._worker.start(bindings, lengths, [int(end) - 1 for end in np.cumsum(lengths)])
         width = max(lengths)
         rows = [entry * width + length - 1 for entry, length in enumerate(lengths)]

@@ -24,7 +24,7 @@ def save_state(memory: SessionMemory, contract: DecoderContract, run: RunState) 
     tables = {name for name, feed in contract.feeds.items() if feed is Feed.BLOCK_TABLE}
     held = {name: np.array(buffer.bytes) for name, buffer in memory.io.items() if name not in tables}
     held.update({name: np.array(memory.kv[name].bytes) for name in sliding})
-    return SavedState(run.position, held)
+    return SavedState(run.position, run.tokens, held)
 
 
 def restore_state(memory: SessionMemory, run: RunState, saved: SavedState) -> None:
@@ -32,5 +32,5 @@ def restore_state(memory: SessionMemory, run: RunState, saved: SavedState) -> No
     for name, content in saved.contents.items():
         buffer = memory.io.get(name) or memory.kv[name]
         buffer.bytes[:] = content
-    run.position = saved.position
+    run.position, run.tokens = saved.position, saved.tokens
     run.finished = ""

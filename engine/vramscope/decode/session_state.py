@@ -50,6 +50,8 @@ class RunState:
     allocations: int = 0
     transfers: Transfers = field(default_factory=Transfers)
     warmed: frozenset[int] = frozenset()
+    tokens: tuple[int, ...] = ()
+    """The last one of every sequence, as the host knows it."""
     logits: Array = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
     def uploaded(self, size: int) -> None:
@@ -59,18 +61,19 @@ class RunState:
         old = self.transfers
         self.transfers = replace(old, uploads=old.uploads + 1, upload_bytes=old.upload_bytes + size)
 
-    def count(self, seconds: float, allocations: int, downloaded: int, kind: StepKind) -> None:
-        """Counts one step and the download of its tokens.
+    def downloaded(self, size: int) -> None:
+        """Counts one download."""
+        old = self.transfers
+        self.transfers = replace(old, downloads=old.downloads + 1, download_bytes=old.download_bytes + size)
+
+    def count(self, seconds: float, allocations: int, kind: StepKind, steps: int = 1) -> None:
+        """Counts a step, or several that ran as one.
 
         A slowed step counts as a step, but not in the eager speed.
         """
-        old = self.transfers
-        self.transfers = replace(
-            old, downloads=old.downloads + 1, download_bytes=old.download_bytes + downloaded
-        )
         self.allocations = allocations
         if kind is StepKind.REPLAY:
-            self.replayed_steps += 1
+            self.replayed_steps += steps
             self.replayed_seconds += seconds
         elif kind is not StepKind.PREFILL:
             self.eager_steps += 1
@@ -84,4 +87,5 @@ class SavedState:
     """A decode session's changing bytes at one moment."""
 
     position: int
+    tokens: tuple[int, ...]
     contents: Mapping[str, Array]

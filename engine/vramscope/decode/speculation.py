@@ -242,10 +242,10 @@ class Speculator:
     def _settle(self, bindings: Sequence[Binding], length: int, token: int, row: int) -> None:
         """Takes the accepted tokens over: lengths, the mask's columns, the last token, its logits."""
         parts, device = self._parts, self._parts.runner.device
-        parts.run.uploaded(parts.stepper.feeds.settle(bindings, length))
+        parts.run.uploaded(parts.stepper.feeds.settle(bindings, np.array([length])))
         device.upload(parts.worker.state.length, np.array([length], np.int64))
         device.upload(parts.worker.state.token, np.array([token], np.int64))
-        parts.run.position = length
+        parts.run.position, parts.run.tokens = length, (token,)
         parts.run.logits = device.download(parts.stepper.logits(bindings)[:, row])
 
     def close(self) -> None:

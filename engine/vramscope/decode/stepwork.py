@@ -52,7 +52,9 @@ class StepWorker:
     def _made(self, bindings: Sequence[Binding]) -> StepWork:
         device, state = self._runner.device, self.state
         advance = device.feed_action(self._stepper.feeds.writes(bindings, state))
-        chosen = device.choose_action(self.logits(bindings), state.token, state.length, self._sampling)
+        chosen = device.choose_action(
+            self.logits(bindings), state.token, state.length, self._sampling, state.ring
+        )
         return StepWork((("feeds", advance),), (("sampling", chosen),))
 
     def logits(self, bindings: Sequence[Binding]) -> Array:
@@ -78,6 +80,22 @@ class StepWorker:
         found = np.stack([device.download(logits[row]) for row in rows])
         device.upload(self.state.token, choose(self._sampling, found, positions))
         return found
+
+    def newest(self, count: int) -> list[tuple[int, ...]]:
+        """The tokens of the last ``count`` steps, at most as many as are kept, in one download."""
+        _, length, *ring = self._runner.device.download(self.state.all).tolist()
+        return [
+            tuple(ring[(valid - back) % len(ring)][entry] for entry, valid in enumerate(length))
+            for back in reversed(range(count))
+        ]
+
+    def take_back(self, tokens: Sequence[int], steps: int) -> Array:
+        """The state as it was so many steps ago, when these were the last tokens; the lengths then."""
+        device = self._runner.device
+        lengths: Array = device.download(self.state.length) - steps
+        device.upload(self.state.length, lengths)
+        device.upload(self.state.token, np.array(tokens, np.int64))
+        return lengths
 
     def tokens(self) -> tuple[int, ...]:
         """The last token of every sequence, read from the device."""

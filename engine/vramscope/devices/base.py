@@ -189,7 +189,12 @@ class Device(Protocol):
         """An action, recordable, that moves every feed on by one token inside device memory."""
 
     def choose_action(
-        self, logits: Array, token: Array, length: Array, sampling: Sampling = GREEDY
+        self,
+        logits: Array,
+        token: Array,
+        length: Array,
+        sampling: Sampling = GREEDY,
+        ring: Array | None = None,
     ) -> Callable[[], None]:
         """An action, recordable, that adds 1 to each length and writes the token chosen from each row.
 
@@ -198,6 +203,7 @@ class Device(Protocol):
             token: int64 [batch], written.
             length: int64 [batch], written; what a draw depends on beside the seed and the row.
             sampling: how, as :func:`vramscope.devices.sampling.choose` says.
+            ring: int64 [slots, batch]; each token is also written at its new length modulo slots.
         """
 
     def stopwatch(self) -> Stopwatch:

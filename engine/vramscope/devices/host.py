@@ -177,13 +177,21 @@ class HostDevice:
         return advance
 
     def choose_action(
-        self, logits: Array, token: Array, length: Array, sampling: Sampling = GREEDY
+        self,
+        logits: Array,
+        token: Array,
+        length: Array,
+        sampling: Sampling = GREEDY,
+        ring: Array | None = None,
     ) -> Callable[[], None]:
         """Chooses in float32."""
+        sequences = np.arange(token.size)
 
         def chosen() -> None:
             np.add(length, 1, out=length)
             token[:] = choose(sampling, logits, length)
+            if ring is not None:
+                ring[length % len(ring), sequences] = token
 
         return chosen
 

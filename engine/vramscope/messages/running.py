@@ -35,6 +35,8 @@ class CountParams(msgspec.Struct, frozen=True, kw_only=True):
     """How many steps."""
 
     count: int = 1
+    multi_step: int = 1
+    """Of replays: so many may run before their tokens are read from the device."""
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):

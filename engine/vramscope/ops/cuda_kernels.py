@@ -136,7 +136,6 @@ _CONTRIB = [
     "MatMulNBits",
     "MoE",
     "MultiHeadAttention",
-    "PagedAttention",
     "QMoE",
     "QuickGelu",
     "RotaryEmbedding",

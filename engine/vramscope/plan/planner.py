@@ -43,6 +43,7 @@ from vramscope.plan.symbols import (
 )
 from vramscope.plan.types import (
     CUDA_RUNTIME,
+    STATE_ROWS,
     UNKNOWN,
     BindingRow,
     Bounded,
@@ -64,8 +65,8 @@ if TYPE_CHECKING:
 
     from vramscope.graph.model import Model, Value
 
-STATE_BYTES_PER_SEQUENCE = 3 * 8
-"""Decode state on the device, per sequence: the last token, the position and the valid length, int64 each."""
+STATE_BYTES_PER_SEQUENCE = STATE_ROWS * 8
+"""Decode state on the device, per sequence: last token, valid length, the newest tokens; int64 each."""
 
 
 def make_plan(model: Model, scenario: Scenario) -> Plan:
@@ -266,7 +267,7 @@ class Planner:
         rows = [self._binding_row(value, phases) for value in self._io]
         if self.model.contract is not None:
             state = Figure.exact(scenario.batch * STATE_BYTES_PER_SEQUENCE)
-            rows.append(BindingRow("decode state", "state", (3, scenario.batch), state))
+            rows.append(BindingRow("decode state", "state", (STATE_ROWS, scenario.batch), state))
         return tuple(rows)
 
     def _binding_row(self, value: int, phases: list[PhasePlan]) -> BindingRow:

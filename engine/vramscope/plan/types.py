@@ -113,6 +113,11 @@ class BucketPolicy:
         return min(limit, max(power, self.minimum))
 
 
+KEPT_TOKENS = 32
+"""The newest tokens of every sequence that stay on the device: so many steps may run without a download."""
+STATE_ROWS = 2 + KEPT_TOKENS
+"""Of the decode state: the last token, the valid length, the newest tokens."""
+
 OWN_RUNTIME = "vramscope"
 """Plans the scratch of VRAMScope's own host kernels."""
 

@@ -297,7 +297,7 @@ class Engine:
 
     def replay(self, params: CountParams, listener: Listener) -> RunInfo:
         """Replays the captured step."""
-        return self.running().replay(positive(params.count), listener)
+        return self.running().replay(positive(params.count), listener, positive(params.multi_step))
 
     def verify(self, params: CountParams, listener: Listener) -> VerifyInfo:
         """Compares replay with eager."""

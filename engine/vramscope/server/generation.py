@@ -16,7 +16,7 @@ from vramscope.server.profiling import joined, profile_info
 from vramscope.server.slots import slots_info
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from vramscope.decode.tokenizer import TextStream, Tokenizer
     from vramscope.decode.types import StepResult
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from vramscope.run.events import CancelCheck, Event
     from vramscope.run.trace import Tracer
     from vramscope.run.traffic import TrafficPhase
+
+    SomeSteps = Callable[[int, CancelCheck], Sequence[StepResult]]
 
 
 def sampling_of(info: SamplingInfo) -> Sampling:
@@ -155,23 +157,31 @@ class Generation:
 
     def step(self, count: int, listener: Listener) -> RunInfo:
         """Up to ``count`` eager steps; fewer when generation ends."""
-        return self._several(self._decoder.step, count, listener)
+        return self._each(self._decoder.step, count, listener)
 
-    def replay(self, count: int, listener: Listener) -> RunInfo:
-        """Up to ``count`` replays of the captured step; fewer when generation ends.
+    def replay(self, count: int, listener: Listener, multi_step: int = 1) -> RunInfo:
+        """Up to ``count`` replays of the captured step, ``multi_step`` at once; fewer when generation ends.
 
         Raises:
             NeverCapturedError: nothing is captured.
         """
-        return self._several(self._decoder.replay, count, listener)
 
-    def _several(self, one: Callable[[CancelCheck], StepResult], count: int, listener: Listener) -> RunInfo:
+        def some(wanted: int, cancel: CancelCheck) -> Sequence[StepResult]:
+            return self._decoder.replays(min(wanted, multi_step), cancel)
+
+        return self._several(some, count, listener)
+
+    def _each(self, one: Callable[[CancelCheck], StepResult], count: int, listener: Listener) -> RunInfo:
+        return self._several(lambda _wanted, cancel: (one(cancel),), count, listener)
+
+    def _several(self, some: SomeSteps, count: int, listener: Listener) -> RunInfo:
+        """Takes steps until there are ``count``; ``some`` takes one or more of those still wanted."""
         self._listener = listener
         self._enter("Decode")
         said: list[TokenInfo] = []
         while len(said) < count and not self._finished:
             listener.cancel()
-            said.append(self._said(one(listener.cancel)))
+            said += map(self._said, some(count - len(said), listener.cancel))
             listener.snapshot(self.snapshot, final=False)
         return self._ended(said)
 
@@ -206,9 +216,9 @@ class Generation:
 
     def profile(self, count: int, listener: Listener) -> ProfileInfo:
         """Up to ``count`` eager steps, each node timed; a cold session takes an ordinary one before."""
-        before = self._several(self._decoder.step, 1, listener) if self._cold else None
+        before = self._each(self._decoder.step, 1, listener) if self._cold else None
         profiler = Profiler(self._decoder, self._tracer)
-        run = self._several(profiler.step, count, listener)
+        run = self._each(profiler.step, count, listener)
         self.profiled = profile_info(profiler.profile(), run if before is None else joined(before, run))
         return self.profiled
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vramscope.devices.cuda.attend_cache import Append, Move
 from vramscope.devices.cuda.attend_decode import Fresh, cluster_splits, decode_launch
 from vramscope.devices.cuda.attend_form import (
     FIXED,
@@ -17,9 +16,11 @@ from vramscope.devices.cuda.attend_form import (
     MOST_ROWS,
     SEQLENS,
     VALID_ROWS,
+    Append,
     Attention,
     Lengths,
     Mask,
+    Move,
     Rotary,
     Rows,
     attend_launches,

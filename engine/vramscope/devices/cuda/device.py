@@ -321,11 +321,17 @@ class CudaDevice:
         return self._noted([self._bind(advance_launch(writes))])
 
     def choose_action(
-        self, logits: Array, token: Array, length: Array, sampling: Sampling = GREEDY
+        self,
+        logits: Array,
+        token: Array,
+        length: Array,
+        sampling: Sampling = GREEDY,
+        ring: Array | None = None,
     ) -> Callable[[], None]:
         """One kernel that writes the token chosen from every row and adds 1 to every length."""
         rows, into, count = (need_device(item) for item in (logits, token, length))
-        launch = choose_launch(rows, (into, count), sampling, clusters=self.clusters)
+        kept = None if ring is None else need_device(ring)
+        launch = choose_launch(rows, (into, count, kept), sampling, clusters=self.clusters)
         return self._noted([self._bind(launch)])
 
     def _noted(self, issues: Sequence[Issue]) -> Callable[[], None]:

@@ -59,6 +59,7 @@ def _read(name: str) -> str:
 _HEADERS: Mapping[str, str] = MappingProxyType(
     dict.fromkeys(("attend_split", "attend_decode", "attend_tiled", "attend_flash"), "attend.cuh")
     | dict.fromkeys(("fused_packed", "fused_codes", "fused_columns", "fused_lines"), "fused.cuh")
+    | dict.fromkeys(("stepping", "drawing"), "choosing.cuh")
 )
 """The header that a file wants behind the common one and its defines."""
 

@@ -57,13 +57,17 @@ def _packed(write: FeedWrite) -> bytes:
 
 
 def choose_launch(
-    logits: DeviceArray, state: tuple[DeviceArray, DeviceArray], sampling: Sampling, *, clusters: bool
+    logits: DeviceArray,
+    state: tuple[DeviceArray, DeviceArray, DeviceArray | None],
+    sampling: Sampling,
+    *,
+    clusters: bool,
 ) -> Launch:
     """The token chosen from every row of [batch, vocabulary], and 1 added to every length.
 
     Args:
         logits: rows to choose from.
-        state: token and length of every sequence, int64 [batch].
+        state: token and length of every sequence, int64 [batch]; where tokens are kept, int64 [slots, batch].
         sampling: how.
         clusters: several blocks may share a row.
 
@@ -75,11 +79,13 @@ def choose_launch(
         raise UnsupportedOperatorError("choosing a token", f"logits of {logits.dtype} or strided ones")
     parts = CHOOSING_BLOCKS if clusters and logits.shape[1] >= CHOOSING_BLOCKS * CHOOSING_THREADS else 1
     numbers = (i64(logits.steps[0]), i64(logits.shape[1]), i64(parts))
-    arguments = [pointer(logits), *numbers, *(pointer(item) for item in state)]
+    token, length, ring = state
+    kept = (ring.address, ring.shape[0], ring.steps[0]) if ring is not None else (0, 1, 0)
+    arguments = [pointer(logits), *numbers, pointer(token), pointer(length), struct.pack("<Qqq", *kept)]
     grid, block = (logits.shape[0] * parts, 1, 1), (CHOOSING_THREADS, 1, 1)
     if sampling.greedy:
         return Launch(source("stepping"), f"choose_{kind}", grid, block, tuple(arguments), cluster=parts)
-    kept = min(sampling.top_k or logits.shape[1], logits.shape[1])
-    drawing = (kept, sampling.seed & (2**64 - 1), sampling.top_p, sampling.divisor)
+    likeliest = min(sampling.top_k or logits.shape[1], logits.shape[1])
+    drawing = (likeliest, sampling.seed & (2**64 - 1), sampling.top_p, sampling.divisor)
     arguments.append(struct.pack("<qQdd", *drawing))
-    return Launch(source("stepping"), f"draw_{kind}", grid, block, tuple(arguments), cluster=parts)
+    return Launch(source("drawing"), f"draw_{kind}", grid, block, tuple(arguments), cluster=parts)

@@ -66,7 +66,14 @@ class MainWindow(CommandWindow):
         self.run_panel = RunPanel(self.actions_by_id, look)
         self.live, self.events = LivePanel(look), EventPanel(look)
         self.axes = AxesPanel(look)
-        self.problems = TablePanel("problems", tr("Problems"), PROBLEM_HEADINGS, look, detail=True)
+        self.problems = TablePanel(
+            "problems",
+            tr("Problems"),
+            PROBLEM_HEADINGS,
+            look,
+            detail=True,
+            empty=tr("No problems, and nothing to note"),
+        )
         self.counters = CounterPanel(look)
         self.capture_panel, self.log = CapturePanel(look), LogPanel()
         self.headroom, self.arena, self.icicle = HeadroomPanel(look), ArenaPanel(look), IciclePanel(look)
@@ -274,6 +281,7 @@ class MainWindow(CommandWindow):
         failures = [(item.call.method, item.error) for item in state.failures]
         rows = problem_rows(state.model, state.plan, failures)
         self.problems.set_rows(rows)
+        self.problems.choose_first()
         self.docks["problems"].setWindowTitle(
             tr("Problems ({rows})", rows=len(rows)) if rows else tr("Problems")
         )

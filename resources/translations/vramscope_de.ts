@@ -482,6 +482,10 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
             <translation>Jetzt gehaltene Bytes</translation>
         </message>
         <message>
+            <source>Bytes of every component are counted here once the model runs</source>
+            <translation>Die Bytes jeder Komponente werden hier gezählt, sobald das Modell läuft</translation>
+        </message>
+        <message>
             <source>Bytes of the node's outputs</source>
             <translation>Bytes der Ausgaben des Knotens</translation>
         </message>
@@ -532,6 +536,10 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
         <message>
             <source>Changes that save memory</source>
             <translation>Änderungen, die Speicher sparen</translation>
+        </message>
+        <message>
+            <source>Checked once a prompt is prefilled</source>
+            <translation>Geprüft, sobald ein Prompt eingelesen ist</translation>
         </message>
         <message>
             <source>Choose a card to see where it ends</source>
@@ -840,6 +848,10 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
         <message>
             <source>Fill the screen with the window</source>
             <translation>Das Fenster füllt den Bildschirm</translation>
+        </message>
+        <message>
+            <source>Filled once a prompt is prefilled</source>
+            <translation>Gefüllt, sobald ein Prompt eingelesen ist</translation>
         </message>
         <message>
             <source>Find any command by a few letters</source>
@@ -1162,8 +1174,24 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
             <translation>Keine Verzweigung, Sequenz</translation>
         </message>
         <message>
+            <source>No graph has died</source>
+            <translation>Kein Graph ging verloren</translation>
+        </message>
+        <message>
+            <source>No map: where values lie is known once every axis has a maximum</source>
+            <translation>Keine Karte: wo Werte liegen, steht fest, sobald jede Achse ein Maximum hat</translation>
+        </message>
+        <message>
             <source>No model is open</source>
             <translation>Kein Modell ist offen</translation>
+        </message>
+        <message>
+            <source>No node is like that</source>
+            <translation>Kein Knoten ist so</translation>
+        </message>
+        <message>
+            <source>No problems, and nothing to note</source>
+            <translation>Keine Probleme und nichts anzumerken</translation>
         </message>
         <message>
             <source>No recording failed before</source>
@@ -1176,6 +1204,10 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
         <message>
             <source>No shape grows by the step</source>
             <translation>Keine wachsende Form</translation>
+        </message>
+        <message>
+            <source>No value of this phase needs memory in the arena</source>
+            <translation>Kein Wert dieser Phase braucht Speicher in der Arena</translation>
         </message>
         <message>
             <source>Node</source>
@@ -1192,6 +1224,10 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
         <message>
             <source>Nodes of the model inside the captured graphs</source>
             <translation>Knoten des Modells in den aufgezeichneten Graphen</translation>
+        </message>
+        <message>
+            <source>Nodes that a capture has to leave out appear here, each with its reason</source>
+            <translation>Knoten, die ein Capture auslassen muss, erscheinen hier mit ihrem Grund</translation>
         </message>
         <message>
             <source>Not possible just now</source>
@@ -1760,6 +1796,10 @@ zu belegen; ein aufgezeichneter Graph geht verloren, wenn der Cache umzieht</tra
             <translation>Der Modellordner hat keine Chat-Vorlage</translation>
         </message>
         <message>
+            <source>The model's nodes appear here once it is planned</source>
+            <translation>Die Knoten des Modells erscheinen hier, sobald es geplant ist</translation>
+        </message>
+        <message>
             <source>The most allocations at once</source>
             <translation>Die meisten Allokationen zugleich</translation>
         </message>
@@ -1962,6 +2002,10 @@ in einer kleineren Arena als ein Durchgang durch alle</translation>
             <translation>Was geschah</translation>
         </message>
         <message>
+            <source>What happens appears here while the model runs: phases, captures, lost graphs</source>
+            <translation>Was geschieht, erscheint hier, während das Modell läuft: Phasen, Captures, verlorene Graphen</translation>
+        </message>
+        <message>
             <source>What is shown now</source>
             <translation>Was jetzt gezeigt wird</translation>
         </message>
@@ -2097,7 +2141,7 @@ op:=Add für das ganze Wort, "zwei Wörter" für ein Leerzeichen</translation>
         </message>
         <message>
             <source>armed</source>
-            <translation>bewaffnet</translation>
+            <translation>scharf</translation>
         </message>
         <message>
             <source>at step {step:,} {binding}: {field} changed{more}</source>
@@ -2309,11 +2353,11 @@ op:=Add für das ganze Wort, "zwei Wörter" für ein Leerzeichen</translation>
         </message>
         <message>
             <source>in one pass</source>
-            <translation>in einem Durchgang</translation>
+            <translation>am Stück</translation>
         </message>
         <message>
             <source>in passes of </source>
-            <translation>in Stücken zu </translation>
+            <translation>zu je </translation>
         </message>
         <message>
             <source>in {text} batch {batch} fits up to a context of {context:,}</source>
@@ -2424,8 +2468,8 @@ op:=Add für das ganze Wort, "zwei Wörter" für ein Leerzeichen</translation>
             <translation>bewegt</translation>
         </message>
         <message>
-            <source>ms a step</source>
-            <translation>ms je Schritt</translation>
+            <source>ms</source>
+            <translation>ms</translation>
         </message>
         <message>
             <source>needs {size}{where}; choose a card to judge it</source>

@@ -11,7 +11,8 @@ import pytest
 from cuda_calls import Bench, node
 from cuda_twin import Twin, twin_device
 
-from vramscope.devices.cuda.attend_form import Append, Attention, Lengths, Mask, Rotary, Rows, attend_launches
+from vramscope.devices.cuda.attend_cache import Append
+from vramscope.devices.cuda.attend_form import Attention, Lengths, Mask, Rotary, Rows, attend_launches
 from vramscope.devices.cuda.launch import Launch
 from vramscope.devices.cuda.library_form import LibraryProduct
 

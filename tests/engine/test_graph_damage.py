@@ -15,6 +15,7 @@ from vramscope.api import make_plan, open_path
 from vramscope.errors import ModelFileError, ModelGraphError, VramscopeError
 from vramscope.plan.types import Scenario
 from vramscope.report.rows import node_tables
+from vramscope.run.plain import plain_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,7 +146,7 @@ def test_a_location_that_the_system_cannot_look_up_is_refused(tmp_path: Path) ->
         open_path(path)
 
 
-@pytest.mark.parametrize(("shape", "kind"), [([], TensorProto.FLOAT), ([2, 3], TensorProto.UNDEFINED)])
+@pytest.mark.parametrize(("shape", "kind"), [([], TensorProto.FLOAT), ([2, 3], TensorProto.STRING)])
 def test_an_operator_that_does_not_take_its_inputs_is_refused_with_them(
     shape: list[int], kind: int, tmp_path: Path
 ) -> None:
@@ -162,3 +163,36 @@ def test_an_operator_that_does_not_take_its_inputs_is_refused_with_them(
     with pytest.raises(VramscopeError) as caught:
         make_plan(open_path(path), Scenario(maxima={"a": 1, "b": 1, "c": 1}))
     assert "att" in str(caught.value)
+
+
+def model_of(nodes: list[onnx.NodeProto], inputs: list[onnx.ValueInfoProto], folder: Path) -> Path:
+    made = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    graph = helper.make_graph(nodes, "g", inputs, made)
+    path = folder / "model.onnx"
+    opsets = [helper.make_opsetid("", 20)]
+    path.write_bytes(helper.make_model(graph, opset_imports=opsets).SerializeToString())
+    return path
+
+
+def test_a_kernel_whose_inputs_do_not_go_together_names_the_node_and_them(tmp_path: Path) -> None:
+    inputs = [
+        helper.make_tensor_value_info("a", TensorProto.FLOAT, ["m"]),
+        helper.make_tensor_value_info("b", TensorProto.FLOAT, ["n"]),
+    ]
+    path = model_of([helper.make_node("Add", ["a", "b"], ["y"], name="sum")], inputs, tmp_path)
+    model = open_path(path)
+    plan = make_plan(model, Scenario(extents={"m": 3, "n": 4}))
+    with pytest.raises(ModelGraphError) as caught:
+        plain_run(model, plan)
+    assert caught.value.node == "sum"
+    assert "float32 [3], float32 [4]" in caught.value.why
+
+
+@pytest.mark.parametrize("kind", [TensorProto.UNDEFINED, None])
+def test_an_input_without_a_type_is_refused(kind: int | None, tmp_path: Path) -> None:
+    info = onnx.ValueInfoProto(name="a")
+    if kind is not None:
+        info.type.tensor_type.elem_type = kind
+    path = model_of([helper.make_node("Identity", ["a"], ["y"], name="same")], [info], tmp_path)
+    with pytest.raises(ModelGraphError, match=r"input 'a': it has no .*type"):
+        open_path(path)

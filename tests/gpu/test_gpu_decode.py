@@ -31,6 +31,7 @@ TOLERANCE = {
     "tiny-gemma3-fp32-cpu": 1e-4,
     "tiny-llama-bf16-cuda": 1e-1,
     "tiny-llama-fp16-cuda": 2e-2,
+    "tiny-llama-fp16-cuda-paged": 2e-2,
     "tiny-llama-fp32-cpu": 1e-4,
     "tiny-llama-fp32-cpu-prune": 1e-4,
     "tiny-llama-int4-cpu": 1e-4,

@@ -159,7 +159,7 @@ def small(studio: Studio) -> None:
     studio.open(OpenParams(sample="tiny-llama"))
     studio.plan_with(card="GeForce RTX 4060")
     window = studio.journey.window
-    node = next(name for name in studio.journey.state.nodes["decode"].column("name") if "attn" in name)
+    node = next(name for name in studio.journey.state.nodes["decode"].column("name") if "Query" in name)
     window.jump(node)
     studio.shoot("planned")
     studio.do("prefill")

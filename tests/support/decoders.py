@@ -25,6 +25,6 @@ CPU_MODELS = (
 ONE_GRAPH = tuple(
     name
     for name in (*CPU_MODELS, "tiny-llama-bf16-cuda")
-    if name not in ("optimum-tiny-gpt2", "torchexp-tiny-llama", "tiny-llama-fp16-cuda-paged")
+    if name not in ("optimum-tiny-gpt2", "torchexp-tiny-llama")
 )
-"""Decoders whose whole step is one graph; of those left out the cache's length is a shape, or it is paged."""
+"""Decoders whose whole step is one graph; of those left out the cache's length is a shape."""

@@ -8,12 +8,14 @@ import pyqtgraph as pg
 from pyqtgraph.Qt.internals import PrimitiveArray
 from PySide6.QtCore import QPointF, QRectF, QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QColor, QPainter
-from PySide6.QtWidgets import QComboBox, QLabel, QWidget
+from PySide6.QtWidgets import QComboBox, QWidget
 
+from vramscope_app.panels.elided import ElidedLabel
 from vramscope_app.panels.headed import lay_out
 from vramscope_app.panels.headroom import token_ticks
 from vramscope_app.panels.ticks import AXIS_WIDTH, byte_spacing, byte_ticks
 from vramscope_app.rows.arena import COLOURS, Arena, arena_of
+from vramscope_app.rows.nodes import UNKNOWN
 from vramscope_app.translation import marked, tr
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ PARTED = 2000
 """More blocks have no hairlines between them: they would hide what is thinner than a pixel."""
 HAIRLINE_ALPHA = 170
 EMPTY = marked("The blocks of the activation arena appear here once the model is planned")
+BARE = marked("No value of this phase needs memory in the arena")
+REFUSED = marked("No map: where values lie is known once every axis has a maximum")
 
 
 class BlockItem(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph carries no types
@@ -80,7 +84,7 @@ class ArenaPanel(QWidget):
         self._tables: Mapping[str, NodeTable] = {}
         self._nodes: Mapping[str, NodeTable] = {}
         self.arena: Arena | None = None
-        self.plot, self.phase, self.words = pg.PlotWidget(), QComboBox(), QLabel(tr(EMPTY))
+        self.plot, self.phase, self.words = pg.PlotWidget(), QComboBox(), ElidedLabel(tr(EMPTY))
         self._item = BlockItem()
         self._peak = pg.InfiniteLine(angle=90)
         self._build()
@@ -131,7 +135,7 @@ class ArenaPanel(QWidget):
 
     def _draw(self) -> None:
         arena = self.arena
-        self.words.setText(arena.summary if arena is not None else tr(EMPTY))
+        self.words.setText(arena.summary if arena is not None else tr(self._nothing()))
         if arena is None:
             return
         self._item.set_blocks(arena, self._look.theme.base)
@@ -140,6 +144,13 @@ class ArenaPanel(QWidget):
         box.setLimits(xMin=arena.begin, xMax=arena.steps, yMin=0, yMax=arena.bytes * 1.02)
         box.setRange(xRange=(arena.begin, arena.steps), yRange=(0, arena.bytes), padding=0)
         self.plot.setAccessibleDescription(arena.summary)
+
+    def _nothing(self) -> str:
+        """Why there is no map."""
+        nodes = self._nodes.get(self.phase.currentText())
+        if nodes is None:
+            return EMPTY
+        return REFUSED if (nodes.integers("live_bytes") == UNKNOWN).any() else BARE
 
     def set_look(self, look: Look) -> None:
         """Draws in another theme."""

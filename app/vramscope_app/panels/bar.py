@@ -208,7 +208,7 @@ class Legend(QWidget):
         self.setObjectName("legend")
         self._look = look
         self._entries: tuple[LegendEntry, ...] = ()
-        self._flow = FlowLayout(self, spacing=4, columns=True)
+        self._flow = FlowLayout(self, spacing=6, columns=True)
         self._cells: list[LegendCell] = []
 
     def set_entries(self, entries: tuple[LegendEntry, ...]) -> None:

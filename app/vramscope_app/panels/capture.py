@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QHBoxLayout,
-    QLabel,
-    QSizePolicy,
     QSplitter,
     QStackedWidget,
     QTabBar,
@@ -17,6 +15,7 @@ from PySide6.QtWidgets import (
 )
 
 from vramscope.messages.slots import SlotsInfo
+from vramscope_app.panels.elided import ElidedLabel
 from vramscope_app.panels.strip import SegmentStrip, StripLegend
 from vramscope_app.panels.table import TablePanel
 from vramscope_app.rows.run import capture_text, verify_text
@@ -63,17 +62,32 @@ class CapturePanel(QWidget):
         super().__init__()
         self._slots = SlotsInfo()
         self._live: list[SlotInfo] = []
-        self._words, self._needs = QLabel(tr(NOTHING)), QLabel(precondition_words([]))
+        self._words, self._needs = ElidedLabel(tr(NOTHING)), ElidedLabel(precondition_words([]))
         self.strip, self._legend = SegmentStrip(look), StripLegend(look)
         self.needs = TablePanel(
-            "preconditions", tr("Preconditions of a capture"), PRECONDITION_HEADINGS, look
+            "preconditions",
+            tr("Preconditions of a capture"),
+            PRECONDITION_HEADINGS,
+            look,
+            empty=tr("Checked once a prompt is prefilled"),
         )
-        self.declines = TablePanel("declines", tr("Declines"), DECLINE_HEADINGS, look, detail=True)
-        self.slots = TablePanel("slots", tr("Graph slots"), SLOT_HEADINGS, look)
-        self.lost = TablePanel("lost", tr("Graphs that died"), LOST_HEADINGS, look)
+        self.declines = TablePanel(
+            "declines",
+            tr("Declines"),
+            DECLINE_HEADINGS,
+            look,
+            detail=True,
+            empty=tr("Nodes that a capture has to leave out appear here, each with its reason"),
+        )
+        self.slots = TablePanel(
+            "slots", tr("Graph slots"), SLOT_HEADINGS, look, empty=tr("Filled once a prompt is prefilled")
+        )
+        self.lost = TablePanel(
+            "lost", tr("Graphs that died"), LOST_HEADINGS, look, empty=tr("No graph has died")
+        )
         self.signature = TablePanel("signature", tr("Signature of the graph"), SIGNATURE_HEADINGS, look)
         self.verified = TablePanel("verified", tr("Replay beside eager"), VERIFY_HEADINGS, look)
-        self.signature_words, self.verify_words = QLabel(signature_words(None)), QLabel()
+        self.signature_words, self.verify_words = ElidedLabel(signature_words(None)), ElidedLabel()
         self.pages, self._stack = QTabBar(), QStackedWidget()
         self._build()
         self.set_verify(None)
@@ -86,7 +100,6 @@ class CapturePanel(QWidget):
         self.strip.setVisible(False)
         head = QHBoxLayout()
         head.setContentsMargins(6, 0, 6, 0)
-        self._words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         head.addWidget(self._words, 1)
         head.addWidget(self._legend)
         layout = QVBoxLayout(self)
@@ -132,7 +145,6 @@ class CapturePanel(QWidget):
     def set_capture(self, capture: CaptureInfo | None) -> None:
         """Shows another capture."""
         self._words.setText(capture_text(capture) if capture is not None else tr(NOTHING))
-        self._words.setToolTip(self._words.text())
         parts = stretches(capture) if capture is not None else []
         self.strip.set_parts(parts)
         self._legend.set_parts(parts)
@@ -180,7 +192,6 @@ class CapturePanel(QWidget):
         self._title(LOST, tr("Lost graphs ({lost:,})", lost=len(lost)) if lost else tr("Lost graphs"))
         graph = next(iter(slots.graphs), None)
         self.signature_words.setText(signature_words(graph))
-        self.signature_words.setToolTip(self.signature_words.text())
         self.signature.set_rows(signature_rows(slots, graph) if graph is not None else [])
         self._widen(changed_columns(graph))
 
@@ -200,11 +211,10 @@ class CapturePanel(QWidget):
             table.set_look(look)
 
 
-def _below(words: QLabel, table: TablePanel) -> QWidget:
+def _below(words: ElidedLabel, table: TablePanel) -> QWidget:
     """A table with a line of words above it."""
     words.setProperty("role", "muted")
     words.setContentsMargins(6, 2, 6, 2)
-    words.setMinimumWidth(40)
     box = QWidget()
     layout = QVBoxLayout(box)
     layout.setContentsMargins(0, 0, 0, 0)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
 
+from vramscope_app.panels.elided import ElidedLabel
 from vramscope_app.panels.table import TablePanel
 from vramscope_app.rows.slots import MEMORY_HEADINGS, memory_rows, memory_words
 from vramscope_app.rows.tables import COUNTER_HEADINGS, counter_rows, level_rows
@@ -24,12 +25,17 @@ class CounterPanel(QWidget):
     def __init__(self, look: Look) -> None:
         super().__init__()
         self._shown: object = None
-        self.table = TablePanel("counters", tr("Allocations"), COUNTER_HEADINGS, look)
+        self.table = TablePanel(
+            "counters",
+            tr("Allocations"),
+            COUNTER_HEADINGS,
+            look,
+            empty=tr("Bytes of every component are counted here once the model runs"),
+        )
         self.slots = TablePanel("memory_slots", tr("History of memory slots"), MEMORY_HEADINGS, look)
-        self.words = QLabel(memory_words([]))
+        self.words = ElidedLabel(memory_words([]))
         self.words.setProperty("role", "muted")
         self.words.setContentsMargins(6, 4, 6, 4)
-        self.words.setMinimumWidth(40)
         right = QWidget()
         column = QVBoxLayout(right)
         column.setContentsMargins(0, 0, 0, 0)
@@ -54,7 +60,6 @@ class CounterPanel(QWidget):
     def set_history(self, changes: list[SlotChangeInfo]) -> None:
         """Shows what became of the memory slots."""
         self.words.setText(memory_words(changes))
-        self.words.setToolTip(self.words.text())
         self.slots.set_rows(memory_rows(changes))
 
     def set_look(self, look: Look) -> None:

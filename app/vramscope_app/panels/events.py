@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QTableView, QToolButton, QVBoxLayout, QWidget
 
 from vramscope_app.models.event_model import HEADINGS, EventModel
+from vramscope_app.panels.elided import EmptyWords
 from vramscope_app.panels.table import dress_table
 from vramscope_app.translation import marked, tr
 
@@ -64,6 +65,9 @@ class EventPanel(QWidget):
         self.view.setModel(self.model)
         self.view.setAccessibleName(tr("Events"))
         dress_table(self.view, "events")
+        self._empty = EmptyWords(
+            self.view, tr("What happens appears here while the model runs: phases, captures, lost graphs")
+        )
         unit = self.view.fontMetrics().averageCharWidth() + 1
         for column, heading in enumerate(HEADINGS):
             self.view.setColumnWidth(column, max(heading.width, len(tr(heading.title)) + 1) * unit + 12)

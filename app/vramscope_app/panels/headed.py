@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout
 
 if TYPE_CHECKING:
-    from PySide6.QtWidgets import QComboBox, QLabel, QWidget
+    from PySide6.QtWidgets import QComboBox, QWidget
+
+    from vramscope_app.panels.elided import ElidedLabel
 
 
-def lay_out(panel: QWidget, words: QLabel, chooser: QComboBox, view: QWidget) -> None:
-    """Lays out a panel; the words may be cut where it is narrow, the chooser is never."""
+def lay_out(panel: QWidget, words: ElidedLabel, chooser: QComboBox, view: QWidget) -> None:
+    """Lays out a panel; where it is narrow the words are cut, the chooser is not."""
     words.setProperty("role", "muted")
-    words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
     bar = QHBoxLayout()
     bar.setContentsMargins(6, 2, 0, 0)
     bar.addWidget(words, 1)

@@ -32,6 +32,9 @@ NAME_ROOM = 0.14
 """Part of the chart's height around a card's line where its name and its crossing's may stand."""
 LABEL_BELOW = 0.8
 """A line above this part of the chart's height has its words below: above there is no room."""
+LABEL_CEILING, LABEL_HIGH = 0.82, 26
+"""A name stands above a point below this part of the chart's height, and takes so many pixels."""
+SAME_PLACE = 0.02
 EMPTY = marked("The chart of a decoder's memory over its context appears here once it is planned")
 
 
@@ -60,6 +63,8 @@ class HeadroomPanel(QWidget):
         self._look = look
         self.drawn: Chart | None = None
         self._seen = False
+        self._placed_below = LABEL_CEILING
+        """Where names were placed when the chart was drawn."""
         self.plot = pg.PlotWidget()
         self._words = QLabel(tr(EMPTY))
         self._timer = QTimer(self)
@@ -90,6 +95,7 @@ class HeadroomPanel(QWidget):
         item.hideButtons()
         item.setMenuEnabled(False)
         item.getViewBox().setMouseEnabled(x=False, y=False)
+        item.getViewBox().sigResized.connect(self._resized)
         item.getAxis("left").setWidth(AXIS_WIDTH)
         item.getAxis("left").tickStrings = byte_ticks
         item.getAxis("left").tickSpacing = byte_spacing
@@ -143,6 +149,7 @@ class HeadroomPanel(QWidget):
         if made is None:
             self._words.setText(tr(EMPTY))
             return
+        self._placed_below = self._ceiling()
         self._words.setText(self._legend(made))
         self._words.setToolTip(self._words.text())
         self.plot.setAccessibleDescription(spoken(made))
@@ -175,7 +182,7 @@ class HeadroomPanel(QWidget):
         theme = self._look.theme
         pen = pg.mkPen(theme.text, width=1, style=Qt.PenStyle.DashLine)
         self.plot.plot(made.contexts, totals, pen=pen, connect="finite")
-        inside = np.flatnonzero(totals <= made.top * 0.82)
+        inside = np.flatnonzero(totals <= made.top * self._ceiling())
         free = [point for point in inside.tolist() if not near_a_card(made, float(totals[point]))]
         inside = np.array(free, np.int64) if free else inside
         if len(inside):
@@ -187,6 +194,16 @@ class HeadroomPanel(QWidget):
                 (1.0 if place > len(made.contexts) // 5 else 0.0, 1.0),
                 theme.text,
             )
+
+    def _ceiling(self) -> float:
+        """The part of the chart's height below which a name stands whole above its point."""
+        high = max(float(self.plot.getViewBox().height()), 1.0)
+        return min(LABEL_CEILING, max(1 - LABEL_HIGH / high, 0.5))
+
+    def _resized(self) -> None:
+        """Names stand elsewhere in a chart of another height."""
+        if self.drawn is not None and abs(self._ceiling() - self._placed_below) > SAME_PLACE:
+            self._draw()
 
     def _draw_card(self, made: Chart, card: CardLine, left: float) -> None:
         """A line at the card's end, its name, and a dot where each batch reaches it."""

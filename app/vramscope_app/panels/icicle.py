@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QShowEvent
-from PySide6.QtWidgets import QComboBox, QLabel, QWidget
+from PySide6.QtWidgets import QComboBox, QWidget
 
+from vramscope_app.panels.elided import ElidedLabel
 from vramscope_app.panels.headed import lay_out
 from vramscope_app.rows.icicle import COMPONENTS, MEASURES, icicle_of
 from vramscope_app.theme import component_colour, luminance
@@ -145,7 +146,7 @@ class IciclePanel(QWidget):
         self._table: NodeTable | None = None
         self._shown: tuple[NodeTable | None, str] = (None, "")
         """What the bars were built of."""
-        self.measure, self.words, self.view = QComboBox(), QLabel(tr(EMPTY)), IcicleView(look)
+        self.measure, self.words, self.view = QComboBox(), ElidedLabel(tr(EMPTY)), IcicleView(look)
         self.measure.setObjectName("icicle_measure")
         self.measure.setAccessibleName(tr("What the bars measure"))
         for key, title in MEASURES.items():

@@ -19,13 +19,14 @@ from PySide6.QtWidgets import (
 )
 
 from vramscope_app.models.node_model import NodeModel
+from vramscope_app.panels.elided import EmptyWords
 from vramscope_app.panels.node_columns import ColumnMenu
 from vramscope_app.panels.share import NodeCellDelegate
 from vramscope_app.panels.table import LEAST_HEIGHT
 from vramscope_app.rows.columns import COLUMNS
 from vramscope_app.rows.nodes import EMPTY_TABLE, PEAK, NodeTable
 from vramscope_app.rows.query import HELP
-from vramscope_app.translation import tr
+from vramscope_app.translation import marked, tr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 SEARCH_MILLISECONDS = 120
 SHARED = frozenset({"weight_bytes", "output_bytes", "workspace_bytes", "live_bytes", PEAK, "nanoseconds"})
 """Columns with a bar below the number."""
+NO_NODES = marked("The model's nodes appear here once it is planned")
+NOT_FOUND = marked("No node is like that")
 OPEN_ROWS = 400
 """A tree with fewer nodes than this is opened whole."""
 
@@ -141,6 +144,7 @@ class NodePanel(QWidget):
         for place, column in enumerate(COLUMNS):
             view.setColumnWidth(place, max(column.width, len(tr(column.title)) + 2) * unit)
         view.setItemDelegate(self._cells)
+        self._empty = EmptyWords(view, tr(NO_NODES))
 
     def _connect(self) -> None:
         self.search.textChanged.connect(self._typed)
@@ -252,6 +256,7 @@ class NodePanel(QWidget):
 
     def _tell_count(self) -> None:
         shown, total = self.model.shown, self.model.total
+        self._empty.setText(tr(NOT_FOUND if total else NO_NODES))
         self._count.setText(
             tr("{n:,} node(s)", n=total)
             if shown == total

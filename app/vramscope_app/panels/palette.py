@@ -18,14 +18,16 @@ from PySide6.QtWidgets import (
 )
 
 from vramscope_app.commands import COMMANDS, key_text
-from vramscope_app.rows.palette import Choice, choices
+from vramscope_app.rows.palette import Choice, choices, plain_title
 from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
     from vramscope_app.look import Look
     from vramscope_app.state import AppState
 
-WIDTH, HEIGHT, TOP = 620, 380, 90
+WIDTH, HEIGHT, TOP = 760, 380, 90
+EDGE, ROOM = 40, 24
+"""Beside the palette in a narrow window, and around the text of a column."""
 STEPS = {Qt.Key.Key_Down: 1, Qt.Key.Key_Up: -1, Qt.Key.Key_PageDown: 8, Qt.Key.Key_PageUp: -8}
 KEYS = {*STEPS, Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Escape}
 
@@ -79,11 +81,13 @@ class Palette(QFrame):
         self._state, self._muted = state, QColor(look.theme.muted)
         self.line.clear()
         self._filter("")
-        self.resize(WIDTH, HEIGHT)
+        self._fit_columns()
         window = self.parentWidget()
+        width = WIDTH if window is None else min(WIDTH, window.width() - EDGE)
+        self.resize(width, HEIGHT)
         if window is not None:
             self._before = window.focusWidget()
-            self.move((window.width() - WIDTH) // 2, TOP)
+            self.move((window.width() - width) // 2, TOP)
         self.show()
         self.raise_()
         self.line.setFocus(Qt.FocusReason.ShortcutFocusReason)
@@ -107,9 +111,15 @@ class Palette(QFrame):
                 item.setForeground(0, self._muted)
                 item.setToolTip(0, tr("Not possible just now"))
             self.list.addTopLevelItem(item)
-        self.list.setColumnWidth(0, 170)
-        self.list.setColumnWidth(2, 130)
         self._select(0)
+
+    def _fit_columns(self) -> None:
+        """Titles and keys are never cut; what commands do may be."""
+        metrics = self.list.fontMetrics()
+        titles = [plain_title(command) for command in COMMANDS]
+        keys = [key_text(command.shortcuts[0]) for command in COMMANDS if command.shortcuts]
+        for column, texts in ((0, titles), (2, keys)):
+            self.list.setColumnWidth(column, max(map(metrics.horizontalAdvance, texts)) + ROOM)
 
     def _select(self, place: int) -> None:
         self._place = max(0, min(place, len(self._choices) - 1))

@@ -71,6 +71,7 @@ class ScenarioBar(QWidget):
         self._build()
         HeightKeeper(self)
         self._connect()
+        self.set_scenario(self._scenario)
 
     def _connect(self) -> None:
         self.card.activated.connect(self._card_chosen)

@@ -8,6 +8,7 @@ from PySide6.QtCore import QModelIndex, QSize, Qt, Signal
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QLabel, QTableView, QVBoxLayout, QWidget
 
 from vramscope_app.models.rows_model import RowsModel
+from vramscope_app.panels.elided import EmptyWords
 from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
@@ -50,8 +51,25 @@ class TablePanel(QWidget):
     edited = Signal(str, str)
 
     def __init__(
-        self, name: str, title: str, headings: Sequence[Heading], look: Look, *, detail: bool = False
+        self,
+        name: str,
+        title: str,
+        headings: Sequence[Heading],
+        look: Look,
+        *,
+        detail: bool = False,
+        empty: str = "",
     ) -> None:
+        """A table called ``title``.
+
+        Args:
+            name: object name of the view.
+            title: what it is called where it is read aloud.
+            headings: its columns.
+            look: the theme.
+            detail: whether the chosen row's further lines are shown below.
+            empty: what is said where there are no rows.
+        """
         super().__init__()
         self.model = RowsModel(headings, look, self)
         self.view = QTableView()
@@ -61,6 +79,7 @@ class TablePanel(QWidget):
         unit = self.view.fontMetrics().averageCharWidth() + 1
         for column, heading in enumerate(headings):
             self.view.setColumnWidth(column, max(heading.width, len(tr(heading.title)) + 1) * unit + 12)
+        self._empty = EmptyWords(self.view, empty)
         self._detail = QLabel()
         self._detail.setProperty("role", "muted")
         self._detail.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
@@ -82,6 +101,11 @@ class TablePanel(QWidget):
         """Shows other rows."""
         self.model.set_rows(rows)
         self._chosen(self.view.currentIndex(), QModelIndex())
+
+    def choose_first(self) -> None:
+        """Chooses the first row, whose detail is shown, where none is chosen."""
+        if self.model.rowCount() and not self.view.currentIndex().isValid():
+            self.view.setCurrentIndex(self.model.index(0, 0))
 
     def edit_cell(self, key: str, column: int) -> None:
         """Opens the editor of a cell in the row of that key, if there is one."""

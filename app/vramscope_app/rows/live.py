@@ -57,7 +57,7 @@ class Chart:
 
 CHARTS = (
     Chart("allocations", "Allocations", "allocs", ("eager", "replayed")),
-    Chart("latency", "Step latency", "ms a step", ("eager", "replayed")),
+    Chart("latency", "Step latency", "ms", ("eager", "replayed")),
     Chart("fill", "KV fill", "% filled", ("filled",)),
     Chart("transfers", "Transfers", "moved", ("uploads", "downloads")),
 )

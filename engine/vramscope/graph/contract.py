@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from vramscope.graph.dtypes import bit_width
 from vramscope.graph.expr import Symbol
 from vramscope.graph.kvcache import HeadFacts, find_pairs
 from vramscope.graph.limits import context_limit
@@ -80,12 +81,15 @@ def decoder_contract(program: Program, origin: Origin) -> tuple[DecoderContract 
 
 
 def _feeds(program: Program, settings: Mapping[str, object]) -> dict[int, Feed]:
-    """What inputs are fed with, by value id: the settings' names first, then the usual ones."""
+    """What inputs are fed with, by value id: the settings' names first, then the usual ones; no text."""
     names = dict(_FEEDS)
     for key, name in table(settings, "model", "decoder", "inputs").items():
         if key in _FEEDS and isinstance(name, str):
             names[name] = _FEEDS[key]
-    return {item: names[name] for item in program.inputs if (name := program.values[item].name) in names}
+    given = [(item, program.values[item]) for item in program.inputs]
+    return {
+        item: names[value.name] for item, value in given if value.name in names and bit_width(value.dtype)
+    }
 
 
 def _structural_feeds(

@@ -40,10 +40,12 @@ def check_graph(proto: onnx.ModelProto) -> tuple[str, ...]:
         What is odd but legal, in words (nodes out of order).
 
     Raises:
-        ModelGraphError: a duplicate producer, a dangling name, an output without producer, a cycle.
+        ModelGraphError: a duplicate producer, a dangling name, an output without producer, a cycle, an
+            input without a type, a damaged attribute.
     """
     notes: list[str] = []
     _check(proto.graph, None, "the graph", notes)
+    _check_types(proto.graph)
     for function in proto.functions:
         _check_function(function, notes)
     return tuple(notes)
@@ -67,6 +69,15 @@ def _check(graph: onnx.GraphProto, outer: _Scope | None, where: str, notes: list
         if not scope.sees(info.name):
             raise ModelGraphError(f"output {info.name!r} of {where}", "no node produces it", _REMEDY)
     _order(graph, frozenset(given), where, notes)
+
+
+def _check_types(graph: onnx.GraphProto) -> None:
+    """Whoever runs the model must know what to give."""
+    for info in graph.input:
+        if info.type.HasField("tensor_type") and not info.type.tensor_type.elem_type:
+            raise ModelGraphError(f"input {info.name!r}", "it has no element type", _REMEDY)
+        if info.type.WhichOneof("value") is None:
+            raise ModelGraphError(f"input {info.name!r}", "it has no type", _REMEDY)
 
 
 def _check_repeats(given: list[str], initializers: list[str], where: str) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from vramscope.errors import VramscopeError
+from vramscope.errors import ModelGraphError, VramscopeError
 from vramscope.graph.dtypes import ElementType, numpy_dtype
 
 if TYPE_CHECKING:
@@ -159,3 +159,24 @@ class Call:
                 self.node.name,
             )
         return self.scratch_bytes[offset:need].view(kind).reshape(shape)
+
+
+def compute(kernel: Callable[[Call], None], call: Call) -> None:
+    """Runs a kernel, which takes for granted that ranks, extents and types are such as the operator takes.
+
+    Raises:
+        ModelGraphError: they are not; the node and what it was given are named.
+    """
+    try:
+        kernel(call)
+    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+        given = ", ".join(_form(value) for value in call.inputs if value is not None)
+        why = f"it cannot compute from {given or 'nothing'}: {error}"
+        remedy = "Look at what gives the node its inputs, or export the model again"
+        raise ModelGraphError(f"node {call.node.name!r}", why, remedy, call.node.name) from error
+
+
+def _form(value: Tensor) -> str:
+    if isinstance(value, list):
+        return f"a sequence of {len(value)}"
+    return f"{value.dtype} {list(value.shape)}"

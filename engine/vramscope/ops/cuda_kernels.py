@@ -136,6 +136,7 @@ _CONTRIB = [
     "MatMulNBits",
     "MoE",
     "MultiHeadAttention",
+    "PagedAttention",
     "QMoE",
     "QuickGelu",
     "RotaryEmbedding",

@@ -12,6 +12,7 @@ from vramscope.ops.kernels.attention_form import attention_form
 from vramscope.ops.kernels.grouped_form import grouped_form
 from vramscope.ops.kernels.mixture import MIXTURES
 from vramscope.ops.kernels.multihead import head_form
+from vramscope.ops.kernels.paged_form import SHAPED_INPUTS, paged_form
 from vramscope.ops.kernels.planned import lay_out
 from vramscope.ops.spec import NO_WORKSPACE, Lifetime, WorkspaceRequirement
 from vramscope.units import ALIGNMENT, align
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vramscope.ops.kernels.multihead_core import HeadForm
+    from vramscope.ops.kernels.paged_form import PagedForm
     from vramscope.ops.spec import Workspace, WorkspaceQuery
 
 FEW_ROWS = 8
@@ -129,6 +131,20 @@ def attention_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
     return _requirement("cuda-attention", align(8 * form.batch) + align(partial) + joined)
 
 
+def paged_splits(form: PagedForm) -> int:
+    """Blocks that share a token's keys; 0 where tokens of a sequence are attended to in tiles."""
+    return 0 if form.tokens > form.batch else splits_of(form.capacity)
+
+
+def paged_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
+    """Partial results of a split decode, one row a token."""
+    shapes = [item.shape if item.present else None for item in map(query.input, range(SHAPED_INPUTS))]
+    form = paged_form(query.node, shapes)
+    splits = paged_splits(form)
+    size = partial_bytes(form.tokens * form.heads, splits, form.width) if splits else 0
+    return _requirement("cuda-paged-attention", align(size))
+
+
 def mask_extents(query: WorkspaceQuery, form: HeadForm) -> tuple[int, int, int]:
     """Entries, heads and rows of the one additive mask that a key mask and a score bias become."""
     mask, bias = query.input(4), query.input(5)
@@ -177,6 +193,7 @@ CUDA_WORKSPACE: Mapping[tuple[str, str], Workspace] = MappingProxyType(
         ("", "Gemm"): gemm_workspace,
         ("com.microsoft", "MatMulNBits"): nbits_workspace,
         ("com.microsoft", "GroupQueryAttention"): grouped_workspace,
+        ("com.microsoft", "PagedAttention"): paged_workspace,
         ("", "Attention"): attention_workspace,
         ("com.microsoft", "MultiHeadAttention"): multi_head_workspace,
         ("pkg.nxrt", "IndexShare"): index_share_workspace,

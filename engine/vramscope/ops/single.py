@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 from vramscope.errors import UnsupportedOperatorError
 from vramscope.graph.dtypes import ElementType, from_numpy
 from vramscope.graph.model import Node
-from vramscope.ops.call import Call, Packed
+from vramscope.ops.call import Call, Packed, compute
 from vramscope.ops.reference import run_reference
 from vramscope.ops.spec import ABSENT_META, TensorMeta, WorkspaceQuery
 from vramscope.ops.table import spec_for
@@ -100,7 +100,7 @@ def run_single(
     )
     kernel = spec_for(node).kernel or run_reference
     with np.errstate(all="ignore"):
-        kernel(call)
+        compute(kernel, call)
     return [value if call.wants(index) else None for index, value in enumerate(call.placed)]
 
 

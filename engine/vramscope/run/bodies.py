@@ -11,7 +11,7 @@ import numpy as np
 
 from vramscope.errors import VramscopeError
 from vramscope.graph.model import ABSENT, Array, Program, Step
-from vramscope.ops.call import Call, Packed, Tensor
+from vramscope.ops.call import Call, Packed, Tensor, compute
 from vramscope.ops.kernels.planned import query_of
 from vramscope.plan.bodies import BODY_ALIGNMENT, body_key
 from vramscope.plan.types import ComponentName
@@ -83,7 +83,7 @@ class BodyRunner:
             run_body=nested if step.bodies else None,
         )
         call.scratch_bytes = self._scratch(child.spec, call)
-        child.kernel(call)
+        compute(child.kernel, call)
         for value, result in zip(step.outputs, call.placed, strict=True):
             if value != ABSENT and result is not None:
                 values[value] = self._settle(result, step.node.name)

@@ -17,7 +17,7 @@ from vramscope.devices.base import FusionFacts
 from vramscope.graph.dtypes import ElementType, is_packed, numpy_dtype, tensor_bytes
 from vramscope.graph.expr import free_symbols
 from vramscope.graph.model import ABSENT, Array, Step
-from vramscope.ops.call import Call, Packed, Tensor
+from vramscope.ops.call import Call, Packed, Tensor, compute
 from vramscope.ops.spec import Kernel, Lifetime
 from vramscope.plan.types import Bounded, ComponentName, Exact, Refused
 from vramscope.run.bodies import BodyRunner
@@ -250,10 +250,10 @@ def run_launch(program: BoundProgram, launch: Launch, memory: SessionMemory) -> 
             inputs[position] = program.values[value]
         call.inputs = tuple(inputs)
     if launch.resolved:
-        launch.kernel(call)
+        compute(launch.kernel, call)
         return
     places = list(call.placed)
-    launch.kernel(call)
+    compute(launch.kernel, call)
     for position, value in enumerate(launch.step.outputs):
         if value == ABSENT or not call.wants(position) or places[position] is not None:
             continue

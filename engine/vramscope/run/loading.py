@@ -12,7 +12,7 @@ import numpy as np
 from vramscope.graph.dtypes import ElementType
 from vramscope.graph.model import ABSENT, Array, Step, Value
 from vramscope.graph.weights import read_weight
-from vramscope.ops.call import Call, Packed, Tensor
+from vramscope.ops.call import Call, Packed, Tensor, compute
 from vramscope.plan.index import body_captures
 from vramscope.plan.types import ComponentName
 from vramscope.plan.weights import body_weights, read_by_main_steps, resident_roots
@@ -174,7 +174,7 @@ def _run_constant(
         source = cast("Array", call.inputs[0])
         call.placed[0] = source.transpose(step.node.integers("perm") or None)
     else:
-        memory.device.kernel(step.node, spec)(call)
+        compute(memory.device.kernel(step.node, spec), call)
     for value, result in zip(step.outputs, call.placed, strict=True):
         if value != ABSENT and result is not None:
             memory.weights[value] = _keep(memory, index.program.values[value], result, value in resident)

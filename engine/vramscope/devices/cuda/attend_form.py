@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 from typing import TYPE_CHECKING
 
-from vramscope.devices.cuda.launch import Launch, Source, blocks, i64, source
+from vramscope.devices.cuda.launch import Launch, Source, blocks, source
 from vramscope.devices.cuda.strided import type_name
 from vramscope.devices.cuda.work import NoKernelError
 
@@ -31,6 +31,8 @@ MOST_ROWS = 8
 
 FIXED, SEQLENS, VALID_ROWS, MASK_ROWS = 0, 1, 2, 3
 """Where an entry's length stands: in the launch, in seqlens_k, in nonpad_kv_seqlen, read out of a mask."""
+PAGED_SEQUENCES, PAGED_TOKENS = 4, 5
+"""Past lengths and starts of sequences whose tokens follow each other: of a sequence, or of one token."""
 
 
 def address(value: DeviceArray | int | None) -> int:
@@ -45,7 +47,7 @@ class Lengths:
     Attributes:
         kind: where the length stands.
         values: the device tensor with one number a batch entry; None for FIXED.
-        counts: ``query_seqlens``.
+        counts: ``query_seqlens``; where each sequence starts, of a paged cache.
         positions: query rows.
         keys: rows that are valid (FIXED), or that there are at most.
         offset: position of query row 0 (FIXED).
@@ -84,6 +86,25 @@ class Rotary:
         rows, half = self.cos.shape if self.cos is not None else (0, 0)
         pointers = (address(self.cos), address(self.sin), address(self.positions))
         return struct.pack("<3Q3q", *pointers, half, int(self.interleaved), rows)
+
+
+NO_ROTARY = Rotary()
+"""Nothing is rotated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """The ``Pages`` structure: a block table [batch, width], positions of a block, blocks of the pool."""
+
+    table: DeviceArray
+    width: int
+    block: int
+    blocks: int
+    batch: int
+
+    def pack(self) -> bytes:
+        """As the kernels read it."""
+        return struct.pack("<Q4q", self.table.address, self.width, self.block, self.blocks, self.batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +184,7 @@ class Attention:
         scale, softcap, epsilon: as the operators say.
         splits: blocks that share one row's keys (a single query row).
         partial: where they leave their results.
+        pages: of a paged cache; rows of queries then follow each other, ``positions`` of all entries.
     """
 
     dtype: DeviceArray
@@ -176,7 +198,7 @@ class Attention:
     values: Rows
     output: Rows
     lengths: Lengths
-    rotary: Rotary = Rotary()
+    rotary: Rotary = NO_ROTARY
     mask: Mask = Mask()
     sink: DeviceArray | None = None
     smooth: bool = False
@@ -188,6 +210,7 @@ class Attention:
     epsilon: float = 0.0
     splits: int = 1
     partial: int = 0
+    pages: Pages | None = None
 
     @property
     def group(self) -> int:
@@ -205,7 +228,8 @@ class Attention:
         tail = (self.left, self.right, self.splits)
         head = struct.pack("<8Q24q", *pointers, *more, *strides, *numbers, *tail)
         reals = struct.pack("<3d", self.scale, self.softcap, self.epsilon)
-        return head + self.lengths.pack() + self.rotary.pack() + reals
+        pages = b"" if self.pages is None else self.pages.pack()
+        return head + self.lengths.pack() + self.rotary.pack() + reals + pages
 
 
 def attend_source(
@@ -217,12 +241,13 @@ def attend_source(
     cluster: int = 0,
     flash: bool = False,
     even: bool = False,
+    paged: bool = False,
 ) -> Source:
     """The attention kernels for one element type and head size.
 
     With ``rows`` (query heads a block) and ``vector`` (elements a load) those for a single query row; with
     ``cluster`` blocks that join their shares themselves; ``flash``: the matrix units' form, ``even`` with
-    rows that are rotated in 16-byte pieces.
+    rows that are rotated in 16-byte pieces; ``paged``: keys are found through a block table.
 
     Raises:
         NoKernelError: a type or a width that they do not have.
@@ -237,8 +262,9 @@ def attend_source(
     warps = (("WARPS", split_warps(width, rows)),)
     single = (*warps, *((("CLUSTER", cluster),) if cluster else ())) if rows else ()
     halves = (("HALF", int(kind == "f16")), ("EVEN", int(even))) if flash else ()
+    pages = (("PAGED", 1),) if paged else ()
     file = "attend_split" if rows else "attend_flash" if flash else "attend_tiled"
-    return source(file, tuple((name, str(value)) for name, value in (*names, *single, *halves)))
+    return source(file, tuple((name, str(value)) for name, value in (*names, *single, *halves, *pages)))
 
 
 def split_warps(width: int, rows: int) -> int:
@@ -261,14 +287,15 @@ def _flash_suits(attention: Attention) -> bool:
     paired = output.address % 4 == 0 and all(stride % 2 == 0 for stride in output.strides)
     shape = attention.width % 16 == 0 and attention.width <= MOST_FLASH_WIDTH
     plain = not attention.mask.kind and attention.scale > 0 and paired
-    return _narrow(attention.dtype) and shape and plain and load_width(attention) == 8
+    return narrow(attention.dtype) and shape and plain and load_width(attention) == 8
 
 
-def _narrow(dtype: DeviceArray) -> bool:
+def narrow(dtype: DeviceArray) -> bool:
+    """Whether its elements are floats of two bytes."""
     return type_name(dtype.dtype) in ("f16", "bf16")
 
 
-def _even(width: int, rotary: Rotary, norm: DeviceArray | None, rows: Sequence[Rows]) -> bool:
+def even_rows(width: int, rotary: Rotary, norm: DeviceArray | None, rows: Sequence[Rows]) -> bool:
     """Whether rows turn in 16-byte pieces: halves of the whole head, everything at multiples of 16 bytes."""
     tables = [item for item in (rotary.cos, rotary.sin, norm) if item is not None]
     turned = rotary.cos is None or (2 * rotary.cos.shape[1] == width and not rotary.interleaved)
@@ -277,106 +304,50 @@ def _even(width: int, rotary: Rotary, norm: DeviceArray | None, rows: Sequence[R
     return width % 16 == 0 and width <= MOST_FLASH_WIDTH and turned and placed and strides
 
 
-def _shared_by(width: int) -> int:
-    """Threads that turn one row: each 16 of its elements, a power of two."""
-    return min(8, 1 << (width // 16 - 1).bit_length())
-
-
 NOTHING_FRESH = struct.pack("<3Q4qd", *(0,) * 7, 0.0)
 
 
 def attend_launches(attention: Attention) -> list[Launch]:
-    """The launches: the split kernel (and its combination) for one query row, else the tiled one."""
+    """The launches: the split kernel (and its combination) for one query row, else the tiled one.
+
+    Tokens of a paged cache are single rows where there are no more of them than sequences.
+    """
     if attention.batch * attention.heads * attention.positions == 0:
         return []
-    argument = (attention.pack(),)
+    if attention.pages is not None and attention.positions > attention.batch:
+        sequences = replace(attention.lengths, kind=PAGED_SEQUENCES)
+        return _many_rows(replace(attention, lengths=sequences), attention.batch)
+    if attention.pages is not None:
+        return _single_rows(attention, attention.positions)
     if attention.positions == 1:
-        rows = min(attention.group, MOST_ROWS)
-        text = attend_source(attention.dtype, attention.width, load_width(attention), rows)
-        chunks = -(-attention.group // rows)
-        grid = (attention.splits, attention.kv_heads * chunks, attention.batch)
-        block = (32 * split_warps(attention.width, rows), 1, 1)
-        found = [Launch(text, "attend_split", grid, block, (*argument, NOTHING_FRESH))]
-        if attention.splits > 1:
-            threads = min(256, max(32, -(-attention.width // 32) * 32))
-            whole = (attention.heads, attention.batch, 1)
-            found.append(Launch(text, "combine", whole, (threads, 1, 1), argument))
-        return found
+        return _single_rows(attention, attention.batch)
+    return _many_rows(attention, attention.batch)
+
+
+def _single_rows(attention: Attention, entries: int) -> list[Launch]:
+    argument, paged = (attention.pack(),), attention.pages is not None
+    rows = min(attention.group, MOST_ROWS)
+    text = attend_source(attention.dtype, attention.width, load_width(attention), rows, paged=paged)
+    chunks = -(-attention.group // rows)
+    grid = (attention.splits, attention.kv_heads * chunks, entries)
+    block = (32 * split_warps(attention.width, rows), 1, 1)
+    found = [Launch(text, "attend_split", grid, block, (*argument, NOTHING_FRESH))]
+    if attention.splits > 1:
+        threads = min(256, max(32, -(-attention.width // 32) * 32))
+        found.append(Launch(text, "combine", (attention.heads, entries, 1), (threads, 1, 1), argument))
+    return found
+
+
+def _many_rows(attention: Attention, entries: int) -> list[Launch]:
+    """Tiles of query rows: through the matrix units where they have the form."""
+    paged = attention.pages is not None
     if _flash_suits(attention):
-        return [_flash_launch(attention, argument)]
-    grid = (blocks(attention.positions, TILE), attention.heads, attention.batch)
+        even = even_rows(attention.width, attention.rotary, attention.norm, [attention.query])
+        text = attend_source(attention.dtype, attention.width, flash=True, even=even, paged=paged)
+        grid = (blocks(attention.positions, QUERIES), attention.heads, entries)
+        shared = (QUERIES + 4 * KEYS) * (2 * attention.width + 16)
+        return [Launch(text, "attend_flash", grid, (2 * QUERIES, 1, 1), (attention.pack(),), shared)]
+    grid = (blocks(attention.positions, TILE), attention.heads, entries)
     shared = 4 * (2 * TILE * (attention.width + 1) + TILE * attention.width + TILE * (TILE + 1))
-    text = attend_source(attention.dtype, attention.width)
-    return [Launch(text, "attend_tiled", grid, (128, 1, 1), argument, shared)]
-
-
-def _flash_launch(attention: Attention, argument: tuple[bytes, ...]) -> Launch:
-    even = _even(attention.width, attention.rotary, attention.norm, [attention.query])
-    text = attend_source(attention.dtype, attention.width, flash=True, even=even)
-    grid = (blocks(attention.positions, QUERIES), attention.heads, attention.batch)
-    shared = (QUERIES + 4 * KEYS) * (2 * attention.width + 16)
-    return Launch(text, "attend_flash", grid, (2 * QUERIES, 1, 1), argument, shared)
-
-
-@dataclass(frozen=True, slots=True)
-class Append:
-    """New rows into a cache: keys normed and rotated."""
-
-    dtype: DeviceArray
-    batch: int
-    positions: int
-    kv_heads: int
-    width: int
-    new_keys: Rows
-    new_values: Rows
-    keys: Rows
-    values: Rows
-    rows: int
-    lengths: Lengths
-    rotary: Rotary = Rotary()
-    norm: DeviceArray | None = None
-    epsilon: float = 0.0
-
-    def launches(self) -> list[Launch]:
-        """One launch: a few threads a head and position where rows turn in 16-byte pieces, else a warp."""
-        if self.batch * self.positions * self.kv_heads == 0:
-            return []
-        pointers = (self.new_keys, self.new_values, self.keys, self.values)
-        new = [(item.batch, item.position, item.head) for item in pointers[:2]]
-        old = [item.strides for item in pointers[2:]]
-        strides = [number for part in (*new, *old) for number in part]
-        head = struct.pack(
-            "<5Q13q", *(item.address for item in pointers), address(self.norm), *strides, self.rows
-        )
-        argument = head + self.lengths.pack() + self.rotary.pack() + struct.pack("<d", self.epsilon)
-        if _narrow(self.dtype) and _even(self.width, self.rotary, self.norm, pointers):
-            text = attend_source(self.dtype, self.width, flash=True, even=True)
-            grid = (blocks(self.positions * self.kv_heads * _shared_by(self.width), 256), 1, self.batch)
-            return [Launch(text, "append_even", grid, (256, 1, 1), (argument, i64(self.kv_heads)))]
-        grid = (self.positions, self.kv_heads, self.batch)
-        return [Launch(attend_source(self.dtype, self.width), "append", grid, (32, 1, 1), (argument,))]
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """Rows from one buffer to the head of another: held ones (``copy_held``) or the newest (``settle``)."""
-
-    dtype: DeviceArray
-    batch: int
-    kv_heads: int
-    width: int
-    source: Rows
-    target: Rows
-    rows: int
-    lengths: Lengths
-    clear: bool = False
-
-    def launches(self, function: str) -> list[Launch]:
-        """One launch of ``copy_held`` or ``settle``."""
-        if self.batch * self.kv_heads * self.rows == 0:
-            return []
-        numbers = (*self.source.strides, *self.target.strides, self.rows, int(self.clear))
-        head = struct.pack("<2Q8q", self.source.address, self.target.address, *numbers)
-        grid = (min(self.rows, 1024), self.kv_heads, self.batch)
-        text = attend_source(self.dtype, self.width)
-        return [Launch(text, function, grid, (64, 1, 1), (head + self.lengths.pack(),))]
+    text = attend_source(attention.dtype, attention.width, paged=paged)
+    return [Launch(text, "attend_tiled", grid, (128, 1, 1), (attention.pack(),), shared)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vramscope.devices.cuda.attend_cache import Append, Move
 from vramscope.devices.cuda.attend_decode import Fresh, cluster_splits, decode_launch
 from vramscope.devices.cuda.attend_form import (
     FIXED,
@@ -16,11 +17,9 @@ from vramscope.devices.cuda.attend_form import (
     MOST_ROWS,
     SEQLENS,
     VALID_ROWS,
-    Append,
     Attention,
     Lengths,
     Mask,
-    Move,
     Rotary,
     Rows,
     attend_launches,

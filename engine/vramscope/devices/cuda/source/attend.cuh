@@ -3,14 +3,56 @@
 #define PARTS ((HEAD + VEC * SIDE - 1) / (VEC * SIDE))
 
 // Where one batch entry stands. kind 0: fixed; 1: seqlens_k + 1 (i32); 2: valid rows (i64); 3: valid rows (i32).
+// PAGED, the tokens of all sequences one after the other: `values` are past lengths, `counts` where each sequence
+// begins. kind 4: of sequence b; 5: of token b alone.
 struct Lengths { i64 kind; const void* values; const i32* counts; i64 positions, keys, offset, fresh, capacity, window; };
-struct Extent { i64 total, count, offset, held, base; };
+struct Extent {
+  i64 total, count, offset, held, base;
+#ifdef PAGED
+  i64 entry, start;
+#endif
+};
 
 __device__ __forceinline__ i64 kept_rows(i64 total, i64 capacity, i64 window) {
   if (total <= capacity) return total;
   i64 granule = capacity - window + 1;
   return total - granule * ((total - capacity + granule - 1) / granule);
 }
+
+#ifdef PAGED
+// A pool of `blocks` blocks and, for each sequence, the blocks that it has, in order.
+struct Pages { const i32* table; i64 width, block, blocks, batch; };
+
+// The pool's row of position j of a sequence; -1 where that has no block.
+__device__ __forceinline__ i64 place(const Pages& p, i64 entry, i64 j) {
+  u32 size = (u32)p.block, turn = (u32)j / size;
+  i64 n = turn < (u32)p.width ? (i64)p.table[entry * p.width + turn] : -1;
+  return n < 0 || n >= p.blocks ? -1 : n * p.block + ((u32)j - turn * size);
+}
+
+// Lengths that do not fit the buffers leave a sequence without tokens.
+__device__ __forceinline__ Extent extent_of(const Lengths& l, const Pages& p, i64 b) {
+  const i32 *past = (const i32*)l.values, *starts = l.counts;
+  Extent e = {0, 0, 0, 0, 0, b, 0};
+  if (l.kind == 5) {
+    i64 low = 0, high = p.batch;
+    if (b >= starts[high]) return e;
+    while (high - low > 1) { i64 middle = (low + high) / 2; if (starts[middle] <= b) low = middle; else high = middle; }
+    e.entry = low;
+  }
+  i64 before = past[e.entry], begin = starts[e.entry], n = starts[e.entry + 1] - begin;
+  if (before < 0 || begin < 0 || n < 0 || begin + n > l.positions || before + n > l.keys) return e;
+  e.total = before + n; e.start = begin; e.count = n; e.offset = before;
+  if (l.kind == 5) { e.count = 1; e.offset += b - begin; e.start = b; }
+  e.held = e.offset;
+  return e;
+}
+#define EXTENT(a, b) extent_of((a).lengths, (a).pages, b)
+#define TOKEN(e, b, s, by_entry, by_token) (((e).start + (s)) * (by_token))
+#else
+#define EXTENT(a, b) extent_of((a).lengths, b)
+#define TOKEN(e, b, s, by_entry, by_token) ((b) * (by_entry) + (s) * (by_token))
+#endif
 
 __device__ __forceinline__ Extent extent_of(const Lengths& l, i64 b) {
   Extent e; e.count = l.positions; e.base = 0;
@@ -69,6 +111,9 @@ struct Attend {
   i64 q_b, q_s, q_h, k_b, k_h, k_s, v_b, v_h, v_s, o_b, o_s, o_h, m_b, m_h, m_s, m_k;
   i64 mask_kind, mask_width, sink_zero, heads, group, left, right, splits;
   Lengths lengths; Rotary rotary; double scale, softcap, epsilon;
+#ifdef PAGED
+  Pages pages;
+#endif
 };
 
 __device__ __forceinline__ float bias_at(const Attend& a, i64 b, i64 h, i64 s, i64 key) {

@@ -101,13 +101,19 @@ extern "C" __global__ __launch_bounds__(256) void append_even(Append a, i64 head
   *(Pack<T, 8>*)(values + HEAD / 2) = *(const Pack<T, 8>*)(v + HEAD / 2);
 }
 
-// 64 rows of keys or values into shared memory; rows from `stop` on become 0.
-__device__ __forceinline__ void bring(const T* from, i64 step, u32 to, int j0, int stop) {
+// 64 rows of keys or values into shared memory; rows from `stop` on become 0, as do those without a block.
+__device__ __forceinline__ void bring(const Attend& a, i64 b, const T* from, i64 step, u32 to, int j0, int stop) {
 #pragma unroll
   for (int i = threadIdx.x; i < KEYS * HEAD / 8; i += THREADS) {
     int row = i / (HEAD / 8), chunk = i % (HEAD / 8);
     bool there = j0 + row < stop;
+#ifdef PAGED
+    i64 j = there ? place(a.pages, b, j0 + row) : -1;
+    there = j >= 0;
+    copy16(to + row * LINE + chunk * 16, from + (there ? j : 0) * step + chunk * 8, there);
+#else
     copy16(to + row * LINE + chunk * 16, from + (there ? j0 + row : 0) * step + chunk * 8, there);
+#endif
   }
 }
 
@@ -121,7 +127,7 @@ __device__ __forceinline__ void bring_queries(const Attend& a, const Extent& e, 
     bool mine = c < PAIRS && s < e.count;
     i64 position = !mine ? -1 : a.rotary.positions ? a.rotary.positions[b * a.lengths.positions + s] : e.offset + s;
     float low[8], high[8];
-    turn(a.q + b * a.q_b + s * a.q_s + h * a.q_h, c, mine, position, a.rotary, a.norm, (float)a.epsilon, low, high);
+    turn(a.q + TOKEN(e, b, s, a.q_b, a.q_s) + h * a.q_h, c, mine, position, a.rotary, a.norm, (float)a.epsilon, low, high);
     if (c < PAIRS) { put8(memory + r * LINE + c * 16, low); put8(memory + r * LINE + HEAD + c * 16, high); }
   }
 #else
@@ -131,7 +137,7 @@ __device__ __forceinline__ void bring_queries(const Attend& a, const Extent& e, 
     i64 s = s0 + r;
     if (s < e.count) {
       i64 position = a.rotary.positions ? a.rotary.positions[b * a.lengths.positions + s] : e.offset + s;
-      prepare(fresh[warp], a.q + b * a.q_b + s * a.q_s + h * a.q_h, position, a.rotary, a.norm, (float)a.epsilon, 1.f);
+      prepare(fresh[warp], a.q + TOKEN(e, b, s, a.q_b, a.q_s) + h * a.q_h, position, a.rotary, a.norm, (float)a.epsilon, 1.f);
     }
     for (int i = lane; i < HEAD; i += 32) ((T*)(memory + r * LINE))[i] = To<T>::from(s < e.count ? fresh[warp][i] : 0.f);
     __syncwarp();
@@ -161,7 +167,10 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void attend_flash(Atten
   u32 base = (u32)__cvta_generic_to_shared(memory), key_room = base + QUERIES * LINE, value_room = key_room + 2 * PIECE;
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   i64 h = blockIdx.y, b = blockIdx.z, kv = h / a.group, s0 = (gridDim.x - 1 - blockIdx.x) * (i64)QUERIES;
-  Extent e = extent_of(a.lengths, b);
+  Extent e = EXTENT(a, b);
+#ifdef PAGED
+  if (s0 >= e.count) return;
+#endif
   const T* k = a.k + b * a.k_b + kv * a.k_h;
   const T* v = a.v + b * a.v_b + kv * a.v_h;
   i64 from, until, unused, mine = s0 + warp * 16;
@@ -173,8 +182,8 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void attend_flash(Atten
   int open = (int)from, cut = (int)until;
   visible(a, e, e.offset + (mine + 16 < e.count ? mine + 16 : e.count) - 1, &from, &until);
   int whole = (int)from, shut = mine < e.count ? (int)until : 0;
-  bring(k, a.k_s, key_room, first, stop);
-  bring(v, a.v_s, value_room, first, stop);
+  bring(a, b, k, a.k_s, key_room, first, stop);
+  bring(a, b, v, a.v_s, value_room, first, stop);
   asm volatile("cp.async.commit_group;");
   bring_queries(a, e, memory, b, h, s0);
   __syncthreads();
@@ -189,8 +198,8 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void attend_flash(Atten
     asm volatile("cp.async.wait_group 0;");
     __syncthreads();
     if (j0 + KEYS < stop) {
-      bring(k, a.k_s, key_room + (round ^ 1) * PIECE, j0 + KEYS, stop);
-      bring(v, a.v_s, value_room + (round ^ 1) * PIECE, j0 + KEYS, stop);
+      bring(a, b, k, a.k_s, key_room + (round ^ 1) * PIECE, j0 + KEYS, stop);
+      bring(a, b, v, a.v_s, value_room + (round ^ 1) * PIECE, j0 + KEYS, stop);
       asm volatile("cp.async.commit_group;");
     }
     if (j0 >= shut || j0 + KEYS <= open) continue;
@@ -214,6 +223,16 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void attend_flash(Atten
             if (n * 8 + c < begin || n * 8 + c >= end) score[n][2 * r + c] = -INFINITE;
       }
     }
+#ifdef PAGED
+    // Keys without a block are hidden; a warp looks at all 64 places at once, and there are hardly ever such keys.
+    bool hole = (j0 + lane < stop && place(a.pages, b, j0 + lane) < 0) || (j0 + 32 + lane < stop && place(a.pages, b, j0 + 32 + lane) < 0);
+    if (__any_sync(WHOLE_WARP, hole))
+#pragma unroll
+      for (int n = 0; n < 8; n++)
+#pragma unroll
+        for (int c = 0; c < 2; c++)
+          if (place(a.pages, b, j0 + n * 8 + c + lane % 4 * 2) < 0) score[n][c] = score[n][2 + c] = -INFINITE;
+#endif
 #pragma unroll
     for (int r = 0; r < 2; r++) {
       float top = m[r];
@@ -255,12 +274,16 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void attend_flash(Atten
     sum += __shfl_xor_sync(WHOLE_WARP, sum, 1);
     sum += __shfl_xor_sync(WHOLE_WARP, sum, 2);
     i64 s = mine + lane / 4 + 8 * r;
+#ifdef PAGED
+    if (s >= e.count) continue;
+#else
     if (s >= a.lengths.positions) continue;
+#endif
     bool seen = s < e.count && most > -INFINITE;
     if (seen && a.sink_zero) sum += power(-most * unit);
     else if (seen && a.sink) sum += power(wide(a.sink[h]) * LOG2E - most * unit);
     float share = seen ? 1.f / sum : 0.f;
-    T* to = a.out + b * a.o_b + s * a.o_s + h * a.o_h + lane % 4 * 2;
+    T* to = a.out + TOKEN(e, b, s, a.o_b, a.o_s) + h * a.o_h + lane % 4 * 2;
 #pragma unroll
     for (int d = 0; d < HEAD / 8; d++)
       *(u32*)(to + d * 8) = pair_of(seen ? out[d][2 * r] * share : 0.f, seen ? out[d][2 * r + 1] * share : 0.f);

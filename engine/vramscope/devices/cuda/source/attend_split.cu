@@ -5,9 +5,19 @@
 struct Fresh { const T* k; const T* v; const T* norm; i64 k_b, k_h, v_b, v_h; double epsilon; };
 
 // One key row and its value row in a thread's pieces.
-struct Pieces { Pack<T, VEC> key[PARTS], value[PARTS]; };
+struct Pieces {
+  Pack<T, VEC> key[PARTS], value[PARTS];
+#ifdef PAGED
+  bool there;
+#endif
+};
 
-__device__ __forceinline__ void take(Pieces* p, const T* keys, const T* vals, const Attend& a, i64 j, bool live, int part) {
+__device__ __forceinline__ void take(Pieces* p, const T* keys, const T* vals, const Attend& a, const Extent& e, i64 j,
+                                     bool live, int part) {
+#ifdef PAGED
+  i64 row = live ? place(a.pages, e.entry, j) : -1;
+  live = p->there = row >= 0; j = row;
+#endif
 #pragma unroll
   for (int n = 0; n < PARTS; n++) {
     int at = (n * SIDE + part) * VEC;
@@ -51,7 +61,7 @@ extern "C" __global__ __launch_bounds__(32 * WARPS) void attend_split(Attend a, 
   }
 #endif
   WAIT();
-  Extent e = extent_of(a.lengths, b);
+  Extent e = EXTENT(a, b);
   i64 position = a.rotary.positions ? a.rotary.positions[b] : e.offset;
   Span s = span_of(a, e);
   i64 begin = s.begin, end = s.end, row = -1;
@@ -64,7 +74,7 @@ extern "C" __global__ __launch_bounds__(32 * WARPS) void attend_split(Attend a, 
 #endif
   Pieces now;
   i64 first = begin + warp * SUBS;
-  take(&now, keys, vals, a, first + sub, first + sub < end && first + sub != row, part);
+  take(&now, keys, vals, a, e, first + sub, first + sub < end && first + sub != row, part);
   for (int r = warp; r < ROWS; r += WARPS) {
     for (int i = HEAD + lane; i < PARTS * VEC * SIDE; i += 32) queries[r][i] = 0.f;
     if (r < heads)
@@ -92,7 +102,11 @@ extern "C" __global__ __launch_bounds__(32 * WARPS) void attend_split(Attend a, 
   }
   for (i64 j0 = first; j0 < end; j0 += WARPS * SUBS) {
     i64 j = j0 + sub, later = j + WARPS * SUBS;
+#ifdef PAGED
+    bool live = now.there;
+#else
     bool live = j < end;
+#endif
     float key[WIDTH], value[WIDTH];
 #pragma unroll
     for (int i = 0; i < WIDTH; i++) { key[i] = wide(now.key[i / VEC].v[i % VEC]); value[i] = wide(now.value[i / VEC].v[i % VEC]); }
@@ -104,7 +118,7 @@ extern "C" __global__ __launch_bounds__(32 * WARPS) void attend_split(Attend a, 
         if (at < HEAD) { key[i] = fresh[0][at]; value[i] = fresh[1][at]; }
       }
 #endif
-    take(&now, keys, vals, a, later, later < end && later != row, part);
+    take(&now, keys, vals, a, e, later, later < end && later != row, part);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
       float s = 0.f;

@@ -1,4 +1,30 @@
 // Many query rows without the matrix units, and the kernels that move cache rows.
+#ifdef PAGED
+struct Append {
+  const T* k; const T* v; T* keys; T* values; T* out; const T* norm; const i32* slots;
+  i64 k_s, k_h, v_s, v_h, row_s, row_h, rows, out_s, out_width;
+  Lengths lengths; Rotary rotary; double epsilon; Pages pages;
+};
+
+// grid (tokens, kv heads), one warp: a new key (normed, rotated) and value into the pool. A token that belongs to no
+// sequence has no place there, and its output is zeros.
+extern "C" __global__ void append_paged(Append a) { BEGIN();
+  __shared__ float row[HEAD];
+  i64 t = blockIdx.x, h = blockIdx.y;
+  Extent e = EXTENT(a, t);
+  if (e.count == 0) {
+    for (i64 i = h * 32 + threadIdx.x; i < a.out_width; i += 32 * gridDim.y) a.out[t * a.out_s + i] = To<T>::from(0.f);
+    return;
+  }
+  i64 to = a.slots ? (i64)a.slots[t] : place(a.pages, e.entry, e.offset);
+  if (to < 0 || to >= a.rows) return;
+  prepare(row, a.k + t * a.k_s + h * a.k_h, e.offset, a.rotary, a.norm, (float)a.epsilon, 1.f);
+  const T* v = a.v + t * a.v_s + h * a.v_h;
+  T* keys = a.keys + to * a.row_s + h * a.row_h;
+  T* values = a.values + to * a.row_s + h * a.row_h;
+  for (int i = threadIdx.x; i < HEAD; i += 32) { keys[i] = To<T>::from(row[i]); values[i] = v[i]; }
+}
+#else
 struct Append {
   const T* k; const T* v; T* keys; T* values; const T* norm;
   i64 k_b, k_s, k_h, v_b, v_s, v_h, keys_b, keys_h, keys_s, values_b, values_h, values_s, rows;
@@ -45,6 +71,8 @@ extern "C" __global__ void settle(Move m) { BEGIN();
       else if (m.clear) to[row * m.to_s + i] = To<T>::from(0.f);
 }
 
+#endif
+
 // grid (tiles of 32 queries, heads, batch), 128 threads; four threads share a query row.
 extern "C" __global__ __launch_bounds__(128) void attend_tiled(Attend a) { BEGIN();
   constexpr int TILE = 32, MINE = (HEAD + 3) / 4;
@@ -55,13 +83,16 @@ extern "C" __global__ __launch_bounds__(128) void attend_tiled(Attend a) { BEGIN
   float* weights = vals + TILE * HEAD;         // [TILE][TILE + 1]
   int warp = threadIdx.x / 32, row = threadIdx.x / 4, quad = threadIdx.x % 4;
   i64 h = blockIdx.y, b = blockIdx.z, kv = h / a.group, s0 = blockIdx.x * (i64)TILE;
-  Extent e = extent_of(a.lengths, b);
+  Extent e = EXTENT(a, b);
+#ifdef PAGED
+  if (s0 >= e.count) return;
+#endif
   i64 last = s0 + TILE < e.count ? s0 + TILE : e.count;
   for (int r = warp * 8; r < warp * 8 + 8; r++) {
     i64 s = s0 + r;
     if (s < e.count) {
       i64 position = a.rotary.positions ? a.rotary.positions[b * a.lengths.positions + s] : e.offset + s;
-      prepare(queries + r * (HEAD + 1), a.q + b * a.q_b + s * a.q_s + h * a.q_h, position, a.rotary, a.norm, (float)a.epsilon, (float)a.scale);
+      prepare(queries + r * (HEAD + 1), a.q + TOKEN(e, b, s, a.q_b, a.q_s) + h * a.q_h, position, a.rotary, a.norm, (float)a.epsilon, (float)a.scale);
     } else for (int i = threadIdx.x % 32; i < HEAD; i += 32) queries[r * (HEAD + 1) + i] = 0.f;
   }
   i64 s = s0 + row, low, high, first, stop, unused;
@@ -79,6 +110,9 @@ extern "C" __global__ __launch_bounds__(128) void attend_tiled(Attend a) { BEGIN
     for (int i = threadIdx.x; i < TILE * HEAD; i += 128) {
       int r = i / HEAD, d = i % HEAD; i64 j = j0 + r;
       bool there = j < stop;
+#ifdef PAGED
+      j = place(a.pages, b, j); there = there && j >= 0;
+#endif
       keys[r * (HEAD + 1) + d] = there ? wide(a.k[b * a.k_b + kv * a.k_h + j * a.k_s + d]) : 0.f;
       vals[r * HEAD + d] = there ? wide(a.v[b * a.v_b + kv * a.v_h + j * a.v_s + d]) : 0.f;
     }
@@ -96,6 +130,9 @@ extern "C" __global__ __launch_bounds__(128) void attend_tiled(Attend a) { BEGIN
       i64 j = j0 + quad + 4 * i;
       if (a.softcap > 0) score[i] = (float)a.softcap * tanhf(score[i] / (float)a.softcap);
       if (j < low || j >= high) score[i] = -INFINITE;
+#ifdef PAGED
+      else if (place(a.pages, b, j) < 0) score[i] = -INFINITE;
+#endif
       else if (a.mask_kind) score[i] += bias_at(a, b, h, s, e.base + j);
       top = fmaxf(top, score[i]);
     }
@@ -119,12 +156,16 @@ extern "C" __global__ __launch_bounds__(128) void attend_tiled(Attend a) { BEGIN
       for (int i = 0; i < MINE; i++) if (quad + 4 * i < HEAD) acc[i] += weight * vals[j * HEAD + quad + 4 * i];
     }
   }
+#ifdef PAGED
+  if (s >= e.count) return;
+#else
   if (s >= a.lengths.positions) return;
+#endif
   if (m > -INFINITE) { if (a.sink_zero) l += expf(0.f - m); else if (a.sink) l += expf(wide(a.sink[h]) - m); }
 #pragma unroll
   for (int i = 0; i < MINE; i++)
     if (quad + 4 * i < HEAD)
-      a.out[b * a.o_b + s * a.o_s + h * a.o_h + quad + 4 * i] = To<T>::from(m == -INFINITE ? 0.f : acc[i] / l);
+      a.out[TOKEN(e, b, s, a.o_b, a.o_s) + h * a.o_h + quad + 4 * i] = To<T>::from(m == -INFINITE ? 0.f : acc[i] / l);
 }
 
 struct Mask { i64 heads, rows, width, m_b, m_h, m_s, m_k, kind; double limit; };

@@ -1856,6 +1856,10 @@ zu belegen; ein aufgezeichneter Graph geht verloren, wenn der Cache umzieht</tra
             <translation>Das kleinste Ausmaß</translation>
         </message>
         <message>
+            <source>The symbols in the model's shapes, and what bounds each</source>
+            <translation>Die Symbole in den Formen des Modells, und was jedes begrenzt</translation>
+        </message>
+        <message>
             <source>The window speaks another language once it is opened again</source>
             <translation>Das Fenster spricht eine andere Sprache, sobald es wieder geöffnet wird</translation>
         </message>

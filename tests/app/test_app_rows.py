@@ -31,6 +31,7 @@ from vramscope_app.rows.scenario import (
     context_limit,
     context_to_slider,
     slider_to_context,
+    target,
     wished,
 )
 from vramscope_app.rows.series import Series
@@ -183,6 +184,10 @@ def test_a_card_is_chosen_by_name_label_or_amount(messages: ModuleType) -> None:
     assert (budget.card, budget.budget) == ("", 6 * 2**30)
     assert chosen_card(budget, cards) == "6.00 GiB"
     assert choose_card(base, "no such card", cards).card == "no such card", "the engine says why not"
+    assert choose_card(base, "3060", cards).card == "3060", "the engine knows short names: they are no bytes"
+    assert target("3060") == {"budget": None, "card": "3060"}
+    assert choose_card(base, "1,073,741,824", cards).budget == 2**30
+    assert choose_card(base, "512k", cards).budget == 2**19
     by_ending = choose_card(base, "rtx 4060", cards)
     assert by_ending is not None
     assert by_ending.card == "GeForce RTX 4060"

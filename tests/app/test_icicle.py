@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtTest import QTest
 
-from vramscope_app.panels.icicle import IciclePanel
+from vramscope_app.panels.icicle import IciclePanel, last_number
 from vramscope_app.rows.icicle import Icicle, icicle_of
 from vramscope_app.rows.nodes import NodeTable
 
@@ -120,3 +120,14 @@ def test_a_bar_clicked_in_the_window_is_found_in_the_tree(script: Script) -> Non
     name = next(name for name in panel.view.icicle.nodes if name)
     panel.jump.emit(name)
     assert window.nodes.table_name(window.nodes.view.currentIndex()) == name
+
+
+def test_the_name_of_a_layer_may_shrink_to_its_number() -> None:
+    assert [last_number(name) for name in ("layers.31", "h.0", "mlp", "4", ".5", "conv2")] == [
+        "31",
+        "0",
+        "",
+        "",
+        "",
+        "",
+    ]

@@ -162,7 +162,14 @@ class AxesPanel(QWidget):
         super().__init__()
         self._plan: PlanInfo | None = None
         self._position = 0
-        self.table = TablePanel("axes", tr("Bounded axes"), AXIS_HEADINGS, look, detail=True)
+        self.table = TablePanel(
+            "axes",
+            tr("Bounded axes"),
+            AXIS_HEADINGS,
+            look,
+            detail=True,
+            empty=tr("The symbols in the model's shapes, and what bounds each"),
+        )
         self.chart = AxisChart(self.table.view, look)
         self.table.jump.connect(self.jump)
         self.table.edited.connect(self.edited)

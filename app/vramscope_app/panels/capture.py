@@ -112,7 +112,7 @@ class CapturePanel(QWidget):
         split.addWidget(self._page_box())
         split.setStretchFactor(0, 2)
         split.setStretchFactor(1, 3)
-        split.setSizes([400, 620])
+        split.setSizes([450, 570])
         layout.addWidget(split, 1)
 
     def _page_box(self) -> QWidget:

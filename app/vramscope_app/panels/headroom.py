@@ -35,6 +35,8 @@ LABEL_BELOW = 0.8
 LABEL_CEILING, LABEL_HIGH = 0.82, 26
 """A name stands above a point below this part of the chart's height, and takes so many pixels."""
 SAME_PLACE = 0.02
+NAME_WIDTH = 0.2
+"""Part of the chart's width that a batch's name takes at most."""
 EMPTY = marked("The chart of a decoder's memory over its context appears here once it is planned")
 
 
@@ -65,6 +67,8 @@ class HeadroomPanel(QWidget):
         self._seen = False
         self._placed_below = LABEL_CEILING
         """Where names were placed when the chart was drawn."""
+        self._names: list[tuple[float, float]] = []
+        """Where names of batches stand, in tokens and bytes."""
         self.plot = pg.PlotWidget()
         self._words = QLabel(tr(EMPTY))
         self._timer = QTimer(self)
@@ -149,7 +153,7 @@ class HeadroomPanel(QWidget):
         if made is None:
             self._words.setText(tr(EMPTY))
             return
-        self._placed_below = self._ceiling()
+        self._placed_below, self._names = self._ceiling(), []
         self._words.setText(self._legend(made))
         self._words.setToolTip(self._words.text())
         self.plot.setAccessibleDescription(spoken(made))
@@ -187,13 +191,17 @@ class HeadroomPanel(QWidget):
         inside = np.array(free, np.int64) if free else inside
         if len(inside):
             place = int(inside[max(len(inside) - 1 - before, len(inside) // 2)])
-            self._label(
-                tr("batch {batch}", batch=batch),
-                float(made.contexts[place]),
-                float(totals[place]),
-                (1.0 if place > len(made.contexts) // 5 else 0.0, 1.0),
-                theme.text,
-            )
+            self._name_line(made, batch, float(made.contexts[place]), float(totals[place]))
+
+    def _name_line(self, made: Chart, batch: int, x: float, y: float) -> None:
+        """A batch's name above a point of its line, unless another name stands there."""
+        first, last = float(made.contexts[0]), float(made.contexts[-1])
+        high = LABEL_HIGH / max(float(self.plot.getViewBox().height()), 1.0) * made.top
+        wide = NAME_WIDTH * (last - first)
+        if all(abs(x - left) > wide or abs(y - low) > high for left, low in self._names):
+            self._names.append((x, y))
+            anchor = (1.0 if x > first + wide else 0.0, 1.0)
+            self._label(tr("batch {batch}", batch=batch), x, y, anchor, self._look.theme.text)
 
     def _ceiling(self) -> float:
         """The part of the chart's height below which a name stands whole above its point."""

@@ -33,6 +33,12 @@ NARROWEST, LETTERS = 1.0, 34.0
 """Pixels from which a bar is drawn, and from which its name stands in it."""
 
 
+def last_number(name: str) -> str:
+    """The number that a scope of many ends in: of ``layers.31`` it is 31; empty for other names."""
+    head, dot, tail = name.rpartition(".")
+    return tail if head and dot and tail.isdecimal() else ""
+
+
 class IcicleView(QWidget):
     """The bars of one icicle; a click widens a scope, or asks for a node."""
 
@@ -105,12 +111,16 @@ class IcicleView(QWidget):
         painter.fillRect(area, QColor(colour))
         painter.setPen(QColor(theme.border))
         painter.drawRect(area)
+        painter.setPen(QColor("#ffffff" if luminance(colour) < 0.35 else "#000000"))
+        metrics = painter.fontMetrics()
         if area.width() >= LETTERS:
-            painter.setPen(QColor("#ffffff" if luminance(colour) < 0.35 else "#000000"))
             room = area.adjusted(4, 0, -4, 0)
-            metrics = painter.fontMetrics()
             text = metrics.elidedText(icicle.names[bar], Qt.TextElideMode.ElideMiddle, int(room.width()))
             painter.drawText(room, int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft), text)
+            return
+        number = last_number(icicle.names[bar])
+        if number and metrics.horizontalAdvance(number) + 2 <= area.width():
+            painter.drawText(area, int(Qt.AlignmentFlag.AlignCenter), number)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
         """Says what is under the mouse."""

@@ -271,6 +271,9 @@ class ScenarioBar(QWidget):
 
     def _card_typed(self) -> None:
         self._take_card(self.card.currentText())
+        line = self.card.lineEdit()
+        if line is not None:
+            line.setCursorPosition(0)  # what was typed is done: its whole name shows its beginning
 
     def _take_card(self, text: str) -> None:
         self._want(choose_card(self._scenario, text, self._cards))

@@ -25,6 +25,8 @@ BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """What the batch slider offers."""
 OTHER_BATCHES = 3
 LARGEST_COUNT = 2**31 - 1
+SMALLEST_BARE = 2**20
+"""A smaller number without a unit is no amount of a card's memory."""
 
 
 def context_limit(model: ModelInfo | None) -> int:
@@ -59,6 +61,13 @@ def card_label(card: CardInfo) -> str:
     return f"{card.name} · {short_bytes(card.memory_bytes)}"
 
 
+def budget_of(text: str) -> int | None:
+    """An amount of memory to judge against; None for a name, and for ``4090``, which names a card, no bytes."""
+    size = parse_bytes(text)
+    bare = text.replace(",", "").strip().isdecimal()
+    return None if size is None or (bare and size < SMALLEST_BARE) else size
+
+
 def choose_card(scenario: ScenarioInfo, text: str, cards: Sequence[CardInfo]) -> ScenarioInfo:
     """The scenario with the card, the budget or nothing that was chosen or typed.
 
@@ -75,7 +84,7 @@ def choose_card(scenario: ScenarioInfo, text: str, cards: Sequence[CardInfo]) ->
     ending = [card for card in cards if card.name.lower().endswith(f" {wanted}")]
     if len(ending) == 1:
         return msgspec.structs.replace(scenario, card=ending[0].name, budget=None)
-    budget = parse_bytes(typed)
+    budget = budget_of(typed)
     if budget:
         return msgspec.structs.replace(scenario, card="", budget=budget)
     return msgspec.structs.replace(scenario, card=typed, budget=None)
@@ -102,7 +111,7 @@ def target(text: str) -> dict[str, Any]:
     """The fields of a scenario for a card's name or an amount such as ``6 GiB``; none for nothing."""
     if not text.strip():
         return {}
-    budget = parse_bytes(text)
+    budget = budget_of(text)
     return {"budget": budget, "card": ""} if budget else {"budget": None, "card": text.strip()}
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PRECONDITION_HEADINGS = (
     Heading("", 3),
-    Heading("A whole capture needs", 26),
+    Heading("A whole capture needs", 28),
     Heading("Now", 40, "What stands in the way; ✓ met, ✗ not met, ? not known yet"),
 )
 SLOT_HEADINGS = (

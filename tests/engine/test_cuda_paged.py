@@ -55,7 +55,21 @@ def test_a_prompt_is_appended_and_attended_to_in_tiles(made: tuple[Bench, Twin])
     assert "#define PAGED 1" in attend.source.text
 
 
-def test_a_step_is_a_row_a_token_and_a_long_cache_is_shared(made: tuple[Bench, Twin]) -> None:
+def test_a_step_is_a_row_a_token_whose_keys_a_cluster_shares(made: tuple[Bench, Twin]) -> None:
+    append, attend = launches(made, replace(DECODE, width=64, cosines=32))
+    assert (append.function, append.grid) == ("append_paged", (2, 2, 1))
+    assert (attend.function, attend.grid, attend.cluster) == ("attend_decode", (1, 2, 2), 1)
+    wide = launches(made, replace(DECODE, block_size=64, table=32))[1]
+    assert (wide.function, wide.grid, wide.cluster) == ("attend_split", (8, 2, 2), 8)
+    many = launches(made, replace(DECODE, heads=32))
+    assert names(many) == [
+        "append_paged",
+        "attend_split",
+        "combine",
+    ]  # more heads than a block of a cluster takes
+
+
+def test_a_long_cache_is_shared_by_more_blocks(made: tuple[Bench, Twin]) -> None:
     found = launches(made, LONG)
     assert names(found) == ["append_paged", "attend_split", "combine"]
     assert found[1].grid == (splits_of(6400), 2, 2)

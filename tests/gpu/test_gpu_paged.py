@@ -45,7 +45,12 @@ CASES = {
     "decode": DECODE,
     "decode, head of 64": replace(DECODE, **WIDE),
     "decode, many heads": replace(DECODE, heads=32, kv_heads=2, **WIDE),
-    "decode, long": replace(LONG, **WIDE),
+    "decode, head of 128": replace(DECODE, width=128, cosines=64, heads=8),
+    "decode, shared by a cluster": replace(DECODE, past=(900, 16, 1999), block_size=32, table=64, **WIDE),
+    "decode, shared by a cluster, heads of 16": replace(
+        DECODE, past=(900, 16, 1999), block_size=32, table=64
+    ),
+    "decode, long": replace(LONG, past=(900, 16, 5000), table=80, **WIDE),
     "decode, head of 40": replace(DECODE, width=40, cosines=20),
     "blocks of one position": replace(CHUNK, block_size=1, table=192),
     "one block a sequence": replace(CHUNK, block_size=192, table=1),

@@ -6,7 +6,13 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vramscope.devices.cuda.attend_form import address, attend_source, load_width, split_warps
+from vramscope.devices.cuda.attend_form import (
+    NOTHING_FRESH,
+    address,
+    attend_source,
+    load_width,
+    split_warps,
+)
 from vramscope.devices.cuda.launch import Launch, source
 from vramscope.devices.cuda.strided import type_name
 
@@ -47,20 +53,25 @@ def cluster_splits(capacity: int) -> int:
     return next(n for n in (1, 2, 4, MOST_CLUSTER) if n * SHARE_KEYS >= capacity or n == MOST_CLUSTER)
 
 
-def decode_launch(attention: Attention, fresh: Fresh) -> Launch:
-    """One query row: through the matrix units where they have its form."""
-    rows = attention.group
-    grid = (attention.splits, attention.kv_heads, attention.batch)
-    arguments = (attention.pack(), fresh.pack())
+def decode_launch(attention: Attention, fresh: Fresh | None) -> Launch:
+    """One query row an entry, a token of a paged cache: through the matrix units where they have its form.
+
+    ``fresh`` None: the new rows are in the cache.
+    """
+    rows, paged = attention.group, attention.pages is not None
+    entries = attention.positions if paged else attention.batch
+    grid = (attention.splits, attention.kv_heads, entries)
+    arguments = (attention.pack(), NOTHING_FRESH if fresh is None else fresh.pack())
     if _matrix_suits(attention):
         kind = type_name(attention.dtype.dtype)
         names = (("T", kind), ("HEAD", attention.width), ("ROWS", rows), ("WARPS", WARPS))
         half = (("IS_HALF", 1),) if kind == "f16" else ()
-        more = (("CLUSTER", attention.splits), *half)
+        more = (("CLUSTER", attention.splits), *half, *((("PAGED", 1),) if paged else ()))
         text = source("attend_decode", tuple((name, str(value)) for name, value in (*names, *more)))
         return Launch(text, "attend_decode", grid, (32 * WARPS, 1, 1), arguments, cluster=attention.splits)
+    vector = load_width(attention)
     text = attend_source(
-        attention.dtype, attention.width, load_width(attention), rows, cluster=attention.splits
+        attention.dtype, attention.width, vector, rows, cluster=attention.splits, paged=paged
     )
     threads = (32 * split_warps(attention.width, rows), 1, 1)
     return Launch(text, "attend_split", grid, threads, arguments, cluster=attention.splits)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vramscope.devices.cuda.attend_decode import cluster_splits, decode_launch
 from vramscope.devices.cuda.attend_form import (
+    MOST_ROWS,
     PAGED_TOKENS,
     Attention,
     Lengths,
@@ -66,8 +68,16 @@ def _paged(work: Work) -> list[Launch]:
         partial=work.scratch(size) if size else 0,
         pages=pages,
     )
-    append = _Append(work, form, key, value, output, lengths, rotary, pages)
-    return [append.launch(), *attend_launches(attention)]
+    append = _Append(work, form, key, value, output, lengths, rotary, pages).launch()
+    cluster = cluster_splits(form.capacity) if splits and _clusters(work, form) else 0
+    if cluster:
+        return [append, decode_launch(replace(attention, splits=cluster), None)]
+    return [append, *attend_launches(attention)]
+
+
+def _clusters(work: Work, form: PagedForm) -> bool:
+    """Whether blocks of a cluster may share a token's keys and join their results themselves."""
+    return work.mirror.clusters and form.heads // form.kv_heads <= MOST_ROWS
 
 
 def _check(work: Work, form: PagedForm) -> None:

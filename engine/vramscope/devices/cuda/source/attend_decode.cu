@@ -24,28 +24,50 @@ __device__ __forceinline__ void multiply(float* c, u32 a0, u32 a2, u32 b0, u32 b
 }
 
 // A lane's part of 16 keys (of two keys a quarter of the head) and of their values (of four an eighth of each half).
-struct Held { Pack<u32, 4> key[2][WORDS / 4], value[4][HALVES]; };
+struct Held {
+  Pack<u32, 4> key[2][WORDS / 4], value[4][HALVES];
+#ifdef PAGED
+  u32 gone;  // a bit for each of the 16 that is behind the end or has no block
+#endif
+};
 
 __device__ __forceinline__ i64 value_row(i64 base, int n, int t) { return base + n / 2 * 8 + 2 * t + n % 2; }
 
-__device__ __forceinline__ void take(Held* h, const T* keys, const T* vals, const Attend& a, i64 base, i64 end, i64 row) {
+#ifdef PAGED
+// Each lane finds one of 16 rows of the pool and tells the others.
+#define FIND(at) ((i64)__shfl_sync(WHOLE_WARP, mine, (int)((at) - base)))
+#define THERE(j) ((j) >= 0)
+#else
+#define FIND(at) (at)
+#define THERE(j) ((j) < end && (j) != row)
+#endif
+
+__device__ __forceinline__ void take(Held* h, const T* keys, const T* vals, const Attend& a, const Extent& e, i64 base,
+                                     i64 end, i64 row) {
   int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+#ifdef PAGED
+  i64 own = base + threadIdx.x % 16;
+  int mine = own < end ? (int)place(a.pages, e.entry, own) : -1;
+  h->gone = __ballot_sync(WHOLE_WARP, mine < 0);
+#endif
 #pragma unroll
-  for (int n = 0; n < 2; n++)
+  for (int n = 0; n < 2; n++) {
+    i64 j = FIND(base + 8 * n + g);
 #pragma unroll
     for (int i = 0; i < WORDS / 4; i++) {
-      i64 j = base + 8 * n + g;
       h->key[n][i] = Pack<u32, 4>{};
-      if (j < end && j != row) h->key[n][i] = *(const Pack<u32, 4>*)(keys + j * a.k_s + t * (HEAD / 4) + 8 * i);
+      if (THERE(j)) h->key[n][i] = *(const Pack<u32, 4>*)(keys + j * a.k_s + t * (HEAD / 4) + 8 * i);
     }
+  }
 #pragma unroll
-  for (int n = 0; n < 4; n++)
+  for (int n = 0; n < 4; n++) {
+    i64 j = FIND(value_row(base, n, t));
 #pragma unroll
     for (int i = 0; i < HALVES; i++) {
-      i64 j = value_row(base, n, t);
       h->value[n][i] = Pack<u32, 4>{};
-      if (j < end && j != row) h->value[n][i] = *(const Pack<u32, 4>*)(vals + j * a.v_s + 64 * i + 8 * g);
+      if (THERE(j)) h->value[n][i] = *(const Pack<u32, 4>*)(vals + j * a.v_s + 64 * i + 8 * g);
     }
+  }
 }
 
 // The newest row was not in the cache when the others were taken.
@@ -84,7 +106,11 @@ __device__ __forceinline__ void see(Seen* s, const Held& h, const Pack<u32, 4>* 
 #pragma unroll
     for (int i = 0; i < 2; i++) {
       if (a.softcap > 0) score[n][i] = (float)a.softcap * tanhf(score[n][i] / (float)a.softcap);
+#ifdef PAGED
+      if (h.gone >> (8 * n + 2 * t + i) & 1) score[n][i] = -INFINITE;
+#else
       if (base + 8 * n + 2 * t + i >= end) score[n][i] = -INFINITE;
+#endif
       top = fmaxf(top, score[n][i]);
     }
   top = fmaxf(top, __shfl_xor_sync(WHOLE_WARP, top, 1));
@@ -152,6 +178,7 @@ extern "C" __global__ __launch_bounds__(32 * WARPS) void attend_decode(Attend a,
   const T* keys = a.k + b * a.k_b + kv * a.k_h;
   const T* vals = a.v + b * a.v_b + kv * a.v_h;
   RELEASE();
+#ifndef PAGED
   {
     // The length may be that of the step before, and is only a hint here: old rows come near while others work.
     Extent guess = extent_of(a.lengths, b);
@@ -162,16 +189,20 @@ extern "C" __global__ __launch_bounds__(32 * WARPS) void attend_decode(Attend a,
         for (int i = 0; i < HEAD; i += 64) { warm(keys + j * a.k_s + i); warm(vals + j * a.v_s + i); }
     }
   }
+#endif
   WAIT();
-  Extent e = extent_of(a.lengths, b);
+  Extent e = EXTENT(a, b);
   i64 position = a.rotary.positions ? a.rotary.positions[b] : e.offset, newest = e.total - 1;
   Span span = span_of(a, e);
   // The newest row is not read back: the block whose share it is makes it, keeps it here and writes it to the cache.
   bool inside = span.begin <= newest && newest < span.end;
   bool makes = e.count == 1 && newest >= 0 && (inside || (newest >= span.high && blockIdx.x == 0));
+#ifdef PAGED
+  makes = false;  // a sequence may have several new tokens: all were appended before
+#endif
   i64 row = makes ? newest : -1, base = span.begin + warp * 16;
   Held held;
-  if (base < span.end) take(&held, keys, vals, a, base, span.end, row);
+  if (base < span.end) take(&held, keys, vals, a, e, base, span.end, row);
   for (int r = warp; r < 8 + 2; r += WARPS) {
     if (r < ROWS) {
       prepare(rough[warp], a.q + b * a.q_b + (head0 + r) * a.q_h, position, a.rotary, a.norm, (float)a.epsilon, (float)a.scale);
@@ -198,7 +229,7 @@ extern "C" __global__ __launch_bounds__(32 * WARPS) void attend_decode(Attend a,
   for (; base < span.end; base += 16 * WARPS) {
     if (row >= base && row < base + 16) patch(&held, fresh[0], fresh[1], base, row);
     see(&seen, held, q, a, base, span.end);
-    if (base + 16 * WARPS < span.end) take(&held, keys, vals, a, base + 16 * WARPS, span.end, row);
+    if (base + 16 * WARPS < span.end) take(&held, keys, vals, a, e, base + 16 * WARPS, span.end, row);
   }
   seen.sum += __shfl_xor_sync(WHOLE_WARP, seen.sum, 1);
   seen.sum += __shfl_xor_sync(WHOLE_WARP, seen.sum, 2);

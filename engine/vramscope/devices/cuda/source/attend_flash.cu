@@ -101,17 +101,28 @@ extern "C" __global__ __launch_bounds__(256) void append_even(Append a, i64 head
   *(Pack<T, 8>*)(values + HEAD / 2) = *(const Pack<T, 8>*)(v + HEAD / 2);
 }
 
+#ifdef PAGED
+// The pool's rows of 64 keys, found once for all who bring them; -1 from `stop` on and where there is no block.
+__device__ __forceinline__ void find_rows(const Attend& a, i64 b, int* rows, int j0, int stop) {
+  int j = j0 + threadIdx.x;
+  if (threadIdx.x < KEYS) rows[threadIdx.x] = j < stop ? (int)place(a.pages, b, j) : -1;
+}
+#define ROWS_AT(j0) rows[(j0 - first) / KEYS % 3]
+#else
+#define ROWS_AT(j0) nullptr
+#endif
+
 // 64 rows of keys or values into shared memory; rows from `stop` on become 0, as do those without a block.
-__device__ __forceinline__ void bring(const Attend& a, i64 b, const T* from, i64 step, u32 to, int j0, int stop) {
+__device__ __forceinline__ void bring(const T* from, i64 step, u32 to, int j0, int stop, const int* rows) {
 #pragma unroll
   for (int i = threadIdx.x; i < KEYS * HEAD / 8; i += THREADS) {
     int row = i / (HEAD / 8), chunk = i % (HEAD / 8);
-    bool there = j0 + row < stop;
 #ifdef PAGED
-    i64 j = there ? place(a.pages, b, j0 + row) : -1;
-    there = j >= 0;
+    int j = rows[row];
+    bool there = j >= 0;
     copy16(to + row * LINE + chunk * 16, from + (there ? j : 0) * step + chunk * 8, there);
 #else
+    bool there = j0 + row < stop;
     copy16(to + row * LINE + chunk * 16, from + (there ? j0 + row : 0) * step + chunk * 8, there);
 #endif
   }
@@ -182,8 +193,14 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void attend_flash(Atten
   int open = (int)from, cut = (int)until;
   visible(a, e, e.offset + (mine + 16 < e.count ? mine + 16 : e.count) - 1, &from, &until);
   int whole = (int)from, shut = mine < e.count ? (int)until : 0;
-  bring(a, b, k, a.k_s, key_room, first, stop);
-  bring(a, b, v, a.v_s, value_room, first, stop);
+#ifdef PAGED
+  __shared__ int rows[3][KEYS];
+  find_rows(a, b, rows[0], first, stop);
+  find_rows(a, b, rows[1], first + KEYS, stop);
+  __syncthreads();
+#endif
+  bring(k, a.k_s, key_room, first, stop, ROWS_AT(first));
+  bring(v, a.v_s, value_room, first, stop, ROWS_AT(first));
   asm volatile("cp.async.commit_group;");
   bring_queries(a, e, memory, b, h, s0);
   __syncthreads();
@@ -198,9 +215,12 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void attend_flash(Atten
     asm volatile("cp.async.wait_group 0;");
     __syncthreads();
     if (j0 + KEYS < stop) {
-      bring(a, b, k, a.k_s, key_room + (round ^ 1) * PIECE, j0 + KEYS, stop);
-      bring(a, b, v, a.v_s, value_room + (round ^ 1) * PIECE, j0 + KEYS, stop);
+      bring(k, a.k_s, key_room + (round ^ 1) * PIECE, j0 + KEYS, stop, ROWS_AT(j0 + KEYS));
+      bring(v, a.v_s, value_room + (round ^ 1) * PIECE, j0 + KEYS, stop, ROWS_AT(j0 + KEYS));
       asm volatile("cp.async.commit_group;");
+#ifdef PAGED
+      find_rows(a, b, ROWS_AT(j0 + 2 * KEYS), j0 + 2 * KEYS, stop);
+#endif
     }
     if (j0 >= shut || j0 + KEYS <= open) continue;
     float score[8][4];
@@ -225,13 +245,13 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void attend_flash(Atten
     }
 #ifdef PAGED
     // Keys without a block are hidden; a warp looks at all 64 places at once, and there are hardly ever such keys.
-    bool hole = (j0 + lane < stop && place(a.pages, b, j0 + lane) < 0) || (j0 + 32 + lane < stop && place(a.pages, b, j0 + 32 + lane) < 0);
-    if (__any_sync(WHOLE_WARP, hole))
+    const int* now = ROWS_AT(j0);
+    if (__any_sync(WHOLE_WARP, (now[lane] | now[lane + 32]) < 0))
 #pragma unroll
       for (int n = 0; n < 8; n++)
 #pragma unroll
         for (int c = 0; c < 2; c++)
-          if (place(a.pages, b, j0 + n * 8 + c + lane % 4 * 2) < 0) score[n][c] = score[n][2 + c] = -INFINITE;
+          if (now[n * 8 + c + lane % 4 * 2] < 0) score[n][c] = score[n][2 + c] = -INFINITE;
 #endif
 #pragma unroll
     for (int r = 0; r < 2; r++) {

@@ -49,7 +49,7 @@ extern "C" __global__ __launch_bounds__(32 * WARPS) void attend_split(Attend a, 
   const T* keys = a.k + b * a.k_b + kv * a.k_h;
   const T* vals = a.v + b * a.v_b + kv * a.v_h;
   RELEASE();
-#ifdef CLUSTER
+#if defined(CLUSTER) && !defined(PAGED)
   {
     // The length may be that of the step before, and is only a hint here: old rows come near while others work.
     Extent guess = extent_of(a.lengths, b);
@@ -70,6 +70,9 @@ extern "C" __global__ __launch_bounds__(32 * WARPS) void attend_split(Attend a, 
   __shared__ float block_most[ROWS], block_sums[ROWS], block_values[ROWS][HEAD], fresh[2][PARTS * VEC * SIDE];
   i64 newest = e.total - 1;
   bool makes = e.count == 1 && newest >= 0 && ((begin <= newest && newest < end) || (newest >= s.high && blockIdx.x == 0));
+#ifdef PAGED
+  makes = false;  // a sequence may have several new tokens: all were appended before
+#endif
   if (makes) row = newest;
 #endif
   Pieces now;

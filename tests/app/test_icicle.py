@@ -123,11 +123,5 @@ def test_a_bar_clicked_in_the_window_is_found_in_the_tree(script: Script) -> Non
 
 
 def test_the_name_of_a_layer_may_shrink_to_its_number() -> None:
-    assert [last_number(name) for name in ("layers.31", "h.0", "mlp", "4", ".5", "conv2")] == [
-        "31",
-        "0",
-        "",
-        "",
-        "",
-        "",
-    ]
+    names = {"layers.31": "31", "h.0": "0", "mlp": "", "4": "", ".5": "", "conv2": ""}
+    assert {name: last_number(name) for name in names} == names

@@ -62,7 +62,7 @@ def card_label(card: CardInfo) -> str:
 
 
 def budget_of(text: str) -> int | None:
-    """An amount of memory to judge against; None for a name, and for ``4090``, which names a card, no bytes."""
+    """An amount of memory to judge against; None for a name, also for one such as ``4090``."""
     size = parse_bytes(text)
     bare = text.replace(",", "").strip().isdecimal()
     return None if size is None or (bare and size < SMALLEST_BARE) else size

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from vramscope.errors import MissingWeightsError, ModelGraphError
@@ -48,17 +49,46 @@ def _text(value: str | bytes) -> str | bytes:
         return value
 
 
+def bring_in(graph: ir.Graph, files: ExternalFiles) -> None:
+    """Puts attributes' tensors that lie in external files into the graph, from checked regions.
+
+    Shape inference opens what an attribute names, wherever that is; after this nothing names a file.
+
+    Raises:
+        MissingWeightsError: the file is missing.
+        ModelFileError: what :mod:`vramscope.graph.external` refuses.
+    """
+    for node in graph:
+        for name, attribute in node.attributes.items():
+            if attribute.is_ref():
+                continue
+            if attribute.type == ir.AttributeType.TENSOR:
+                node.attributes[name] = ir.AttrTensor(name, _inside(attribute.as_tensor(), name, files))
+            elif attribute.type == ir.AttributeType.TENSORS:
+                held = [_inside(tensor, name, files) for tensor in attribute.as_tensors()]
+                node.attributes[name] = ir.AttrTensors(name, held)
+
+
+def _inside(tensor: ir.TensorProtocol, name: str, files: ExternalFiles) -> ir.TensorProtocol:
+    if not isinstance(tensor, ir.ExternalTensor):
+        return tensor
+    source = weight_source(name, tensor, files)
+    if not source.present:
+        why, remedy = "its value is in a file that is missing", "Put the model's data files beside it"
+        raise MissingWeightsError(f"attribute {name!r}", why, remedy)
+    content = onnx.TensorProto(
+        name=tensor.name,
+        data_type=int(source.dtype),
+        dims=source.shape,
+        raw_data=read_weight(source).tobytes(),
+    )
+    return ir.serde.deserialize_tensor(content)
+
+
 def _tensor(attribute: ir.Attr, files: ExternalFiles) -> Array:
     tensor = attribute.as_tensor()
     source = weight_source(attribute.name, tensor, files)
-    if source.file is None and source.dtype is not ElementType.STRING:
-        return np.asarray(tensor.numpy())
-    if not source.present:
-        what = f"attribute {attribute.name!r}"
-        raise MissingWeightsError(
-            what, "its value is in a file that is missing", "Put the model's data files beside it"
-        )
-    return read_weight(source)
+    return read_weight(source) if source.dtype is ElementType.STRING else np.asarray(tensor.numpy())
 
 
 _READERS: Mapping[ir.AttributeType, Callable[[ir.Attr, ExternalFiles], AttributeValue]] = {

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from vramscope.errors import ModelFileError, ModelGraphError
+from vramscope.graph.attributes import bring_in
 from vramscope.graph.compile import Compilation, compile_graph
 from vramscope.graph.contract import Origin, decoder_contract
 from vramscope.graph.external import ExternalFiles
@@ -107,6 +108,8 @@ def _finish(model: ir.Model, native: frozenset[tuple[str, str]], opening: _Openi
     opening.report("normalise", 0, 1)
     opening.problems.extend(normalise(model, native))
     files = ExternalFiles(opening.located.folder, may_lack=opening.without_weights)
+    for graph in graphs_of(model.graph):
+        bring_in(graph, files)
     sources = _sources(model, files, opening)
     opening.nodes = sum(len(graph) for graph in graphs_of(model.graph))
     defaults = [value.name for value in model.graph.inputs if id(value) in sources]

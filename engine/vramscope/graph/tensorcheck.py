@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sized
 
 _REMEDY = "The file is not a valid ONNX model: export it again"
+DEFAULT = ("", "ai.onnx")
+"""The two spellings of the default domain."""
 _KIND = onnx.AttributeProto
 _CONSTANT: Mapping[str, int] = {
     "value": _KIND.TENSOR,
@@ -39,7 +41,7 @@ def check_attributes(node: onnx.NodeProto, title: str) -> None:
     for attribute in node.attribute:
         if not attribute.ref_attr_name:
             _check_attribute(attribute, title, node.name)
-    if node.op_type == "Constant" and node.domain in ("", "ai.onnx"):
+    if node.op_type == "Constant" and node.domain in DEFAULT:
         _check_constant(node, title)
 
 
@@ -66,6 +68,26 @@ def _check_constant(node: onnx.NodeProto, title: str) -> None:
             f"{attribute.name!r} of kind {_KIND.AttributeType.Name(attribute.type)} is no value of a Constant"
         )
         raise ModelGraphError(title, why, _REMEDY, node.name)
+
+
+def lift_external_constants(graph: onnx.GraphProto) -> None:
+    """Makes initializers of Constants whose value lies in another file: it is then read as theirs are.
+
+    Shape inference would open whatever path a Constant names.
+    """
+    lifted = [node for node in graph.node if _is_external_constant(node)]
+    for node in lifted:
+        tensor = graph.initializer.add()
+        tensor.CopyFrom(node.attribute[0].t)
+        tensor.name = node.output[0]
+        graph.node.remove(node)
+
+
+def _is_external_constant(node: onnx.NodeProto) -> bool:
+    if node.op_type != "Constant" or node.domain not in DEFAULT or len(node.attribute) != 1:
+        return False
+    held = node.attribute[0].HasField("t") and len(node.output) == 1
+    return held and node.attribute[0].t.data_location == onnx.TensorProto.EXTERNAL
 
 
 def check_tensor(tensor: onnx.TensorProto, what: str, node: str) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vramscope.errors import ModelGraphError
-from vramscope.graph.tensorcheck import check_attributes
+from vramscope.graph.tensorcheck import check_attributes, lift_external_constants
 from vramscope.graph.textcheck import check_text
 
 if TYPE_CHECKING:
@@ -46,12 +46,14 @@ def check_graph(proto: onnx.ModelProto) -> tuple[str, ...]:
     notes: list[str] = []
     _check(proto.graph, None, "the graph", notes)
     _check_types(proto.graph)
+    _share_types(proto.graph)
     for function in proto.functions:
         _check_function(function, notes)
     return tuple(notes)
 
 
 def _check(graph: onnx.GraphProto, outer: _Scope | None, where: str, notes: list[str]) -> None:
+    lift_external_constants(graph)
     check_text(graph, where)
     initializers = [tensor.name for tensor in graph.initializer]
     sparse = [tensor.values.name for tensor in graph.sparse_initializer]
@@ -78,6 +80,14 @@ def _check_types(graph: onnx.GraphProto) -> None:
             raise ModelGraphError(f"input {info.name!r}", "it has no element type", _REMEDY)
         if info.type.WhichOneof("value") is None:
             raise ModelGraphError(f"input {info.name!r}", "it has no type", _REMEDY)
+
+
+def _share_types(graph: onnx.GraphProto) -> None:
+    """An output that is an input has that one's type and shape, whether or not the file repeats them."""
+    inputs = {info.name: info.type for info in graph.input}
+    for info in graph.output:
+        if info.name in inputs:
+            info.type.CopyFrom(inputs[info.name])
 
 
 def _check_repeats(given: list[str], initializers: list[str], where: str) -> None:

@@ -24,6 +24,7 @@ from vramscope.run.events import (
 )
 from vramscope.run.inputs import check_planned, random_inputs
 from vramscope.run.memory_state import MemoryState, memory_state
+from vramscope.run.placing import computed
 from vramscope.run.runner import Runner
 
 if TYPE_CHECKING:
@@ -173,13 +174,13 @@ def _bind_inputs(runner: Runner, inputs: Mapping[str, Array]) -> list[Binding]:
 
 
 def _bind_outputs(runner: Runner, resolver: Resolver) -> list[Binding]:
-    """Outputs whose extents are exact."""
+    """Outputs that a step computes and whose extents are exact."""
     program = runner.planner.model.program
     bindings: list[Binding] = []
     for identity in program.outputs:
         value = program.values[identity]
         shape = resolver.shape(identity)
-        if isinstance(shape, Exact) and not value.is_sequence and identity not in program.inputs:
+        if isinstance(shape, Exact) and not value.is_sequence and computed(program, identity):
             bindings.append(
                 bind(runner.memory.io[value.name], value.dtype, shape.shape, output_name=value.name)
             )

@@ -151,6 +151,10 @@ def test_the_shapes_of_feeds(llama: Model) -> None:
         assert feed_shape(feed, value((1,)), extents, plain) == (5,)
         assert feed_shape(feed, value((1,)), extents, packed) == (15,)
         assert feed_shape(feed, value(()), extents, plain) == ()
+        assert feed_shape(feed, value((Symbol("n"), 2, 3)), extents, plain) == (3, 5)
+        assert feed_shape(feed, value((1, 2, 3, 4)), extents, plain) == (3, 5)
+    assert feed_shape(Feed.POSITIONS, value((4, 2, 3)), extents, plain) == (4, 3, 5)
+    assert feed_shape(Feed.TOKENS, value((4, 2, 3)), extents, plain) == (3, 5)
     for feed in (Feed.WRITE_INDICES, Feed.VALID_LENGTH):
         assert feed_shape(feed, value((1,)), extents, plain) == (3,)
     pool = replace(extents, pool=BlockPool(24, 16, 8), rows=11)

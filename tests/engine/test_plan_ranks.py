@@ -11,6 +11,7 @@ from onnx import parser
 from small_models import OPSETS, opened_proto
 
 from vramscope.api import make_plan, open_path
+from vramscope.decode.decoder import Decoder
 from vramscope.errors import ScenarioError
 from vramscope.plan.symbols import bind_symbols
 from vramscope.plan.types import Certainty, Phase, Scenario
@@ -72,6 +73,50 @@ def test_a_decoder_s_input_without_a_rank_is_unknown(
     assert (name, -1) in {(item.value, item.axis) for item in plan.refusals}
     rows = [row for row in plan.bindings if row.name == name]
     assert all(row.figure.bytes is None for row in rows)
+
+
+def with_planes(folder: Path, source: Path, planes: int | str) -> Model:
+    """A decoder whose positions come in planes, as multimodal rotary embedding has them; the last is read."""
+    shutil.copytree(source, folder / "model")
+    file = next((folder / "model").glob("*.onnx"))
+    proto = onnx.load(file, load_external_data=False)
+    (positions,) = (item for item in proto.graph.input if item.name == "position_ids")
+    rows = [item.dim_param for item in positions.type.tensor_type.shape.dim]
+    for node in proto.graph.node:
+        node.input[:] = ["row" if name == "position_ids" else name for name in node.input]
+    last = onnx.helper.make_tensor("last", onnx.TensorProto.INT64, [], [-1])
+    proto.graph.initializer.append(last)
+    proto.graph.node.insert(0, onnx.helper.make_node("Gather", ["position_ids", "last"], ["row"], "planes"))
+    element = positions.type.tensor_type.elem_type
+    made = onnx.helper.make_tensor_value_info("position_ids", element, [planes, *rows])
+    positions.CopyFrom(made)
+    onnx.save(proto, file)
+    return open_path(folder / "model")
+
+
+@pytest.mark.parametrize("name", ["mobius-tiny-llama-std", "torchexp-tiny-llama"])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_positions_in_planes_are_the_same_in_each(
+    tmp_path: Path, shared_models: Path, name: str, batch: int
+) -> None:
+    source, scenario = shared_models / "tiny" / name, Scenario(batch=batch, prompt=4, context=32)
+    tokens = []
+    for model in (open_path(source), with_planes(tmp_path, source, 3)):
+        decoder = Decoder(model, make_plan(model, scenario))
+        decoder.load()
+        first = decoder.prefill([[5, 9, 11, 7]] * batch)
+        tokens.append([first.tokens, *(decoder.advance().tokens for _ in range(10))])
+        assert decoder.snapshot().steps_replayed > 5
+        decoder.close()
+    assert tokens[0] == tokens[1]
+
+
+def test_positions_in_a_number_of_planes_that_nothing_says_are_refused(
+    tmp_path: Path, shared_models: Path
+) -> None:
+    model = with_planes(tmp_path, shared_models / "tiny" / "mobius-tiny-llama-std", "planes")
+    with pytest.raises(ScenarioError, match="the rank of input position_ids: the graph gives it 3"):
+        make_plan(model, Scenario(prompt=4, context=16))
 
 
 def unranked() -> Model:

@@ -21,7 +21,7 @@ from vramscope.plan.types import STATE_ROWS
 from vramscope.run.bindings import Binding, bind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from vramscope.plan.types import Plan
     from vramscope.run.memory import SessionMemory
@@ -252,12 +252,12 @@ class Feeds:
 
     def writes(self, bindings: Sequence[Binding], state: StateBuffers) -> tuple[FeedWrite, ...]:
         """What moves every feed one token on, entirely inside device buffers."""
-        found = (
-            _write(feed, binding, state)
+        return tuple(
+            write
             for binding in bindings
             if (feed := self._contract.feeds.get(binding.input)) is not None
+            for write in _writes(feed, binding, state)
         )
-        return tuple(item for item in found if item is not None)
 
 
 def feed_values(feed: Feed, shape: tuple[int, ...], tokens: Array, past: int, kept: int) -> Array:
@@ -274,21 +274,27 @@ def feed_values(feed: Feed, shape: tuple[int, ...], tokens: Array, past: int, ke
     return np.full(shape, numbers.get(feed, kept), np.int64)
 
 
-def _write(feed: Feed, binding: Binding, state: StateBuffers) -> FeedWrite | None:
+def _writes(feed: Feed, binding: Binding, state: StateBuffers) -> Iterator[FeedWrite]:
     if feed is Feed.MASK:
-        return FeedWrite("mark", binding.array, state.length)
-    view = binding.input_view()
-    target = view[:, 0] if view.ndim == 2 else view.reshape(-1)
-    if feed is Feed.PAST_FLAG:
-        return FeedWrite("fill", target, offset=1)
-    sources: dict[Feed, tuple[Array, int]] = {
+        yield FeedWrite("mark", binding.array, state.length)
+        return
+    sources: dict[Feed, tuple[Array | None, int]] = {
         Feed.TOKENS: (state.token, 0),
         Feed.POSITIONS: (state.length, 0),
         Feed.WRITE_INDICES: (state.length, 0),
         Feed.PAST_LENGTHS: (state.length, 0),
         Feed.VALID_LENGTH: (state.length, 1),
+        Feed.PAST_FLAG: (None, 1),
     }
-    if feed not in sources:
-        return None
-    source, offset = sources[feed]
-    return FeedWrite("copy", target, source, offset)
+    if feed in sources:
+        source, offset = sources[feed]
+        for target in _targets(binding.input_view()):
+            yield FeedWrite("copy" if source is not None else "fill", target, source, offset)
+
+
+def _targets(view: Array) -> Iterator[Array]:
+    """An element a sequence: of rows the first column, of planes of rows that of each."""
+    if view.ndim == 3:
+        yield from (view[plane, :, 0] for plane in range(view.shape[0]))
+    else:
+        yield view[:, 0] if view.ndim == 2 else view.reshape(-1)

@@ -101,14 +101,10 @@ def physical_shape(pair: KvPair, value: Value, extents: Extents) -> tuple[int, .
 
 
 def feed_shape(feed: Feed, value: Value, extents: Extents, contract: DecoderContract) -> tuple[int, ...]:
-    """The shape of an input that is not KV."""
+    """The shape of an input that is not KV; of another rank than the graph's where none fits it."""
     rank = len(value.shape or ())
     if feed in (Feed.TOKENS, Feed.POSITIONS):
-        packed = Feed.BLOCK_TABLE in contract.feeds.values()  # all sequences one after the other
-        if rank == 2:
-            return (extents.batch, extents.tokens)
-        together = extents.rows or extents.tokens * extents.batch
-        return (together if packed else extents.tokens,) * rank
+        return _token_shape(feed, value, extents, contract)
     if feed is Feed.MASK:
         return (extents.batch, mask_width(contract, extents))
     if feed is Feed.LENGTH_BOUNDS:
@@ -121,6 +117,21 @@ def feed_shape(feed: Feed, value: Value, extents: Extents, contract: DecoderCont
         Feed.BLOCK_TABLE: (extents.batch, extents.pool.table),
     }
     return a_sequence.get(feed, (1,) * rank)
+
+
+def _token_shape(feed: Feed, value: Value, extents: Extents, contract: DecoderContract) -> tuple[int, ...]:
+    """Of tokens or positions: a row for each sequence, or one of all; positions also in planes of rows.
+
+    A plane is an axis of multimodal rotary embedding (time, height, width), all the same for text.
+    """
+    shape, rows = value.shape or (), (extents.batch, extents.tokens)
+    if len(shape) == 3 and feed is Feed.POSITIONS and isinstance(shape[0], int):
+        return (shape[0], *rows)
+    if len(shape) >= 2:
+        return rows
+    packed = Feed.BLOCK_TABLE in contract.feeds.values()  # all sequences one after the other
+    together = extents.rows or extents.tokens * extents.batch
+    return (together if packed else extents.tokens,) * len(shape)
 
 
 MOST_BOUNDS = 3

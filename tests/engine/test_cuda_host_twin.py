@@ -127,7 +127,7 @@ def test_a_prompt_in_passes_allocates_nothing_and_prepares_three_widths(shared_m
     for length in (40, 3, 33, 17):
         decoder.prefill([(5 * PROMPT)[:length]])
     assert twin.mallocs == mallocs
-    assert decoder._stepper.prepared_widths == {16, 4, 1}
+    assert {width for width, _ in decoder._stepper._prefills} == {16, 4, 1}
     decoder.step()
     decoder.capture()
     assert twin.graphs == 1

@@ -125,8 +125,9 @@ def test_c30_prefill_widths_round_to_a_ladder_of_three_and_tokens_stay(
         assert ours[-1].replayed
         assert ours[0].position == len(prompt)
     assert parts.device.ledger.total.total_count == before, "nothing is allocated for a prompt"
-    assert parts._stepper.prepared_widths <= {16, 4, 1}
-    assert len(parts._stepper.prepared_widths) == STEPS
+    widths = {width for width, _ in parts._stepper._prefills}
+    assert widths <= {16, 4, 1}
+    assert len(widths) == STEPS
     for decoder in (whole, parts):
         decoder.close()
 

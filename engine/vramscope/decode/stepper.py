@@ -58,11 +58,6 @@ class Stepper:
         """The decode step that is bound now; None before the first one and after a buffer moved."""
         return None if self._kept is None else self._kept[1]
 
-    @property
-    def prepared_widths(self) -> frozenset[int]:
-        """The widths of prefill passes that are bound now."""
-        return frozenset(width for width, _ in self._prefills)
-
     def forget(self) -> None:
         """A buffer moved: the next steps are bound anew."""
         self._kept = self._prompt = None

@@ -12,8 +12,8 @@ class NodeParams(msgspec.Struct, frozen=True, kw_only=True):
     step: int
 
 
-class ValueInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One input or output; ``bytes`` −1 stands for unknown."""
+class PlannedValue(msgspec.Struct, frozen=True, kw_only=True):
+    """One value of a phase; ``bytes`` −1 stands for unknown."""
 
     name: str
     kind: str
@@ -24,8 +24,13 @@ class ValueInfo(msgspec.Struct, frozen=True, kw_only=True):
     shape: str
     """The shape that was planned: ``1×≤64×576``."""
     bytes: int
-    bounds: list[str]
+    bounds: list[str] = []
     """Per bounded or refused axis where its ceiling comes from, or why there is none."""
+
+
+class ValueInfo(PlannedValue, frozen=True, kw_only=True):
+    """One input or output of a node."""
+
     nodes: list[str]
     """Of an input who makes it, of an output who reads it."""
 

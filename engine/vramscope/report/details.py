@@ -12,7 +12,7 @@ import msgspec
 
 from vramscope.graph.dtypes import tensor_bytes
 from vramscope.graph.model import ABSENT, AttributeValue
-from vramscope.messages.node import RegionInfo
+from vramscope.messages.node import PlannedValue, RegionInfo
 from vramscope.plan.index import body_captures
 from vramscope.plan.types import Bounded, Exact, Refused
 from vramscope.report.rows import UNKNOWN, shape_text
@@ -29,16 +29,9 @@ MOST_NODES = 20_000
 """Rows of all phases together; a larger plan is saved without details."""
 
 
-class ValueItem(msgspec.Struct, frozen=True, kw_only=True):
-    """One value of a phase; the fields mean what those of ``ValueInfo`` do."""
+class ValueItem(PlannedValue, frozen=True, kw_only=True):
+    """One value as a document keeps it."""
 
-    name: str
-    kind: str
-    dtype: str
-    symbolic: str
-    shape: str
-    bytes: int
-    bounds: list[str] = []
     folded: str = ""
     """The node that makes it before anything runs; no row of the phase."""
 

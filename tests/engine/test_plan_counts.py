@@ -16,7 +16,6 @@ from vramscope.plan.components import plan_components
 from vramscope.plan.kv import plan_kv, resolve_context
 from vramscope.plan.prefill import check_chunk
 from vramscope.plan.types import BucketPolicy, Certainty, ComponentName, Figure, KvPlan, PhasePlan
-from vramscope.plan.weights import folded_sizes, plan_weights
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -161,15 +160,6 @@ def test_a_folded_result_keeps_its_shape_and_is_no_duplicate(tmp_path: Path) -> 
     planner = planner_of(tmp_path, text)
     (row,) = planner.plan(Scenario()).weights.rows
     assert (row.name, row.shape, row.bytes, row.users, row.duplicate_of) == ("c", (2, 4), 32, 1, "")
-    (folded,) = (value.id for value in planner.index.program.values if value.name == "c")
-    assert plan_weights(planner.index, {folded: 7}).bytes == 7
-
-
-def test_a_folded_sequence_takes_no_device_memory(tmp_path: Path) -> None:
-    text = """g (float[4] x, int64 i) => (float[4] y) <float[4] a = {1, 2, 3, 4}, float[4] b = {1, 2, 3, 5}>
-    { s = SequenceConstruct(a, b) c = SequenceAt(s, i) y = Add(x, c) }"""
-    planner = planner_of(tmp_path, text)
-    assert list(folded_sizes(planner.model, planner.index).values()) == [0]
 
 
 # ------------------------------------------------------------------------------------ components

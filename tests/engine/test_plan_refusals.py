@@ -13,10 +13,10 @@ from vramscope.api import Scenario, make_plan, open_path
 from vramscope.errors import ShapeOverflowError
 from vramscope.graph.expr import Apply, Operator, Symbol
 from vramscope.plan.checks import idle_maxima
-from vramscope.plan.extents import extents_note, inner_scenario
+from vramscope.plan.extents import extents_notes, inner_scenario
 from vramscope.plan.index import build_index
 from vramscope.plan.phase import _refusals
-from vramscope.plan.shapes import Refused
+from vramscope.plan.shapes import IN_A_BODY, Refused
 from vramscope.plan.sizes import IMPOSSIBLE, Resolver, symbol_ranges
 from vramscope.plan.symbols import PhaseBindings, plain_bindings
 from vramscope.plan.types import Phase
@@ -158,7 +158,7 @@ def test_what_only_a_body_reads_is_no_input_of_its_node() -> None:
         else_branch = e () => (float[K] q) { q = Neg(x) } >
     }"""
     first = make_plan(small(text), Scenario()).refusals[0]
-    assert (first.value, first.operator, first.input_index) == ("x", "ai.onnx::If", -1)
+    assert (first.value, first.operator, first.input_index) == ("x", "ai.onnx::If", IN_A_BODY)
 
 
 def test_an_expression_names_the_symbols_that_nothing_bounds(tmp_path: Path) -> None:
@@ -211,12 +211,23 @@ def test_an_extent_that_cannot_be_names_the_node_that_gives_it(tmp_path: Path) -
     assert (other.node, other.input_index) == (steps[2].node.name, 0)
 
 
+def test_a_value_that_only_a_body_reads_is_no_output_of_the_node(tmp_path: Path) -> None:
+    text = """g (bool c, int64 n, float[3] z) => (float[3] y)
+    <int64 zero = {0}, int64 one = {1}>
+    { r = Range(zero, n, one) y = If(c) <
+        then_branch = t () => (float[3] p) { s = ReduceSum<keepdims=0>(r) f = Cast<to=1>(s) p = Add(z, f) },
+        else_branch = e () => (float[3] q) { q = Neg(z) }> }"""
+    (refusal,) = make_plan(opened(tmp_path, text), Scenario()).refusals
+    assert refusal.place == "read in its body"
+    assert str(refusal.error()).startswith("axis 0 of r (symbol r.axis0, read in its body): nothing bounds")
+
+
 def test_maxima_at_given_extents(tmp_path: Path) -> None:
     model = opened(tmp_path, "g (float[K,L] x) => (float[K,L] y) { y = Relu(x) }")
     scenario = Scenario(maxima={"K": 5, "L": 7, "z": 4}, extents={"L": 7})
-    assert extents_note(scenario, {"K": 5, "L": 7}).endswith(
-        "planned for exactly K = 5, L = 7 (the maxima of K are taken as extents)"
-    )
+    (note,) = extents_notes(scenario, {"K": 5, "L": 7})
+    assert note.endswith("planned for exactly K = 5, L = 7 (the maxima of K are taken as extents)")
+    assert list(extents_notes(scenario, {})) == []
     inner = inner_scenario(scenario, model, model)
     assert (dict(inner.maxima), dict(inner.extents)) == ({}, {})
 

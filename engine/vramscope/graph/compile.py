@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import onnx_ir as ir
 
@@ -191,7 +191,8 @@ def _constants_first(builder: _Builder) -> tuple[list[Step], int]:
     expanding: dict[int, Step] = {}
     weight_only = set(constant)
     for step in builder.steps:
-        if is_constant(step, constant) and not expands(step, builder.values):
+        ready = is_constant(step, constant) and has_size(step, builder.values)
+        if ready and not expands(step, builder.values):
             constant.update(step.outputs)
             ahead.append(step)
         elif is_constant(step, weight_only | constant):
@@ -243,10 +244,12 @@ FOLDED_LIMIT = 64 * 1024
 
 def static_bytes(value: Value) -> int:
     """Bytes of a value with a known shape; 0 of any other."""
-    extents = [dim for dim in value.shape or () if isinstance(dim, int)]
-    if value.shape is None or len(extents) < len(value.shape) or min(extents, default=0) < 0:
-        return 0
-    return (prod(extents) * bit_width(value.dtype) + 7) // 8
+    return (prod(value.shape) * bit_width(value.dtype) + 7) // 8 if is_static(value.shape) else 0
+
+
+def is_static(shape: Shape | None) -> TypeGuard[tuple[int, ...]]:
+    """Whether every extent is a number, and none below 0."""
+    return shape is not None and all(isinstance(dim, int) and dim >= 0 for dim in shape)
 
 
 def _reads(step: Step) -> set[int]:
@@ -260,6 +263,15 @@ def is_constant(step: Step, constant: set[int]) -> bool:
     A step with bodies never is: their memory is planned for the steps that run every time.
     """
     return not step.bodies and _reads(step) <= constant and not _draws(step)
+
+
+def has_size(step: Step, values: Sequence[Value]) -> bool:
+    """Whether every result's shape is known: what stays in memory is counted, and no ceiling is exact.
+
+    A sequence is no device memory.
+    """
+    results = (values[value] for value in step.outputs if value != ABSENT)
+    return all(item.is_sequence or is_static(item.shape) for item in results)
 
 
 def _draws(step: Step) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import onnx_ir as ir
 from onnx_shape_inference import registry
 
-from vramscope.graph.unsettled import UNSETTLED_RULES
+from vramscope.graph.unsettled import UNSETTLED_RULES, by_library
 from vramscope.graph.walk import bodies_of, domain_of, input_of, integer_attribute
 
 if TYPE_CHECKING:
@@ -234,18 +234,36 @@ def _if(context: ShapeInferenceContext, node: ir.Node) -> None:
     body = bodies.get(known_branch(context, node)) or (
         next(iter(bodies.values())) if len(bodies) == 1 else None
     )
-    library = registry.get("", "If", version=_DEFAULT_VERSION)
-    if body is None and library is not None:
-        library(context, node)
+    if body is None:
+        by_library(context, node)
         _forget_one_sided(node)
         return
-    for output, value in zip(node.outputs, body.outputs if body is not None else (), strict=False):
+    for output, value in zip(node.outputs, body.outputs, strict=False):
         output.type = value.type
         output.shape = value.shape
 
 
+def _sequence_construct(context: ShapeInferenceContext, node: ir.Node) -> None:
+    """A sequence has its tensors' shape where that is the same for all."""
+    by_library(context, node)
+    found = [_dims(node, index) for index in range(len(node.inputs))]
+    first = found[0] if found else None
+    if first is not None and all(dims == first for dims in found):
+        node.outputs[0].shape = ir.Shape(first)
+
+
+def _sequence_at(context: ShapeInferenceContext, node: ir.Node) -> None:
+    """A tensor of a sequence, of the shape that all of its tensors have."""
+    by_library(context, node)
+    dims = _dims(node, 0)
+    if dims is not None:
+        node.outputs[0].shape = ir.Shape(dims)
+
+
 _RULES: Mapping[tuple[str, str], Rule] = {
     **UNSETTLED_RULES,
+    ("", "SequenceConstruct"): _sequence_construct,
+    ("", "SequenceAt"): _sequence_at,
     ("", "If"): _if,
     (_MICROSOFT, "GroupQueryAttention"): _grouped_attention,
     (_MICROSOFT, "PagedAttention"): _paged_attention,

@@ -15,6 +15,7 @@ from onnx_shape_inference import ShapeInferenceContext, ShapeInferenceError, reg
 
 from vramscope.errors import ModelGraphError
 from vramscope.graph.ceilings import ceiling, data_dependent, shape_of
+from vramscope.graph.contradictions import contradiction
 from vramscope.graph.expr import Symbol, free_symbols
 from vramscope.graph.folding import fold_small
 from vramscope.graph.handlers import head_size, rule_for
@@ -139,16 +140,23 @@ def _apply(
         fold_small(node)
         settle_carried(node)
     except ShapeInferenceError as error:
-        if domain_of(node) == "" and not inner:
-            remedy = "A declared shape or a weight of the file is wrong: export it again"
-            raise ModelGraphError(
-                f"node {node_title(node)}", error.message, remedy, node.name or ""
-            ) from error
-        if domain_of(node) == "":
-            state.broken[id(node)] = f"{node_title(node)}: {error.message}"
-        state.problems.append(f"{node_title(node)}: shapes contradict each other: {error.message}")
+        _contradicted(node, error.message, state, inner=inner)
     except Exception as error:  # a third-party rule may fail in any way; the price is this one node
         state.problems.append(f"{node_title(node)}: shape inference failed: {error}")
+    else:
+        why = contradiction(node, state.context.get_opset_version(""))
+        if why:
+            _contradicted(node, why, state, inner=inner)
+
+
+def _contradicted(node: ir.Node, why: str, state: Inference, *, inner: bool) -> None:
+    """Refuses a node that always runs and never can; one in a body may never be reached."""
+    if domain_of(node) == "" and not inner:
+        remedy = "A declared shape or a weight of the file is wrong: export it again"
+        raise ModelGraphError(f"node {node_title(node)}", why, remedy, node.name or "")
+    if domain_of(node) == "":
+        state.broken[id(node)] = f"{node_title(node)}: {why}"
+    state.problems.append(f"{node_title(node)}: shapes contradict each other: {why}")
 
 
 def _settle(node: ir.Node, index: int, value: ir.Value, state: Inference) -> None:

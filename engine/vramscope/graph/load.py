@@ -185,6 +185,7 @@ def _compiled(
         tuple(dict.fromkeys(opening.problems)),
         MappingProxyType(dict(located.settings)),
         weights,
+        bool(state.broken),
     )
 
 

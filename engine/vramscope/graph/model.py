@@ -299,6 +299,8 @@ class Model:
     settings: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     """``genai_config.json`` or ``config.json`` as read, empty when there is none."""
     weights: Weights = Weights.STORED
+    contradicted: bool = False
+    """Whether a body holds a node that no run can get past: its shapes contradict each other."""
 
     @property
     def has_weights(self) -> bool:

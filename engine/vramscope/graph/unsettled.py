@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 Fallback: TypeAlias = "Callable[[ShapeInferenceContext, ir.Node, ir.Shape], None]"
 
 
-def _library(context: ShapeInferenceContext, node: ir.Node) -> None:
+def by_library(context: ShapeInferenceContext, node: ir.Node) -> None:
+    """The rule of the inference library for the model's operator set, where it has one."""
     rule = registry.get("", node.op_type, version=context.get_opset_version(""))
     if rule is not None:
         rule(context, node)
@@ -37,7 +38,7 @@ def _when_unknown(index: int, fallback: Fallback) -> Rule:
         deciding = input_of(node, index)
         data = input_of(node, 0)
         if deciding is None or context.get_symbolic_value(deciding) is not None:
-            _library(context, node)
+            by_library(context, node)
             return
         for output in node.outputs:
             if data is not None and data.dtype is not None:
@@ -97,7 +98,7 @@ def _unique(context: ShapeInferenceContext, node: ir.Node) -> None:
     """Along an axis the other extents stay; without one the input is flattened (the library's rule)."""
     data = input_of(node, 0)
     if "axis" not in node.attributes or data is None or data.shape is None:
-        _library(context, node)
+        by_library(context, node)
         return
     dims = list(data.shape)
     axis = integer_attribute(node, "axis", 0) % max(len(dims), 1)
@@ -112,7 +113,7 @@ def _shaped_by(index: int) -> Rule:
     """The library's rule; where it gives up, as many axes as input ``index`` has elements."""
 
     def infer(context: ShapeInferenceContext, node: ir.Node) -> None:
-        _library(context, node)
+        by_library(context, node)
         count = _count(node, index)
         if count is None or node.outputs[0].shape is not None:
             return

@@ -80,12 +80,14 @@ def model_at(model: Model, extents: Mapping[str, int]) -> Model:
         ) from error
 
 
-def extents_note(scenario: Scenario, extents: Mapping[str, int]) -> str:
-    """That the plan holds for these extents alone."""
+def extents_notes(scenario: Scenario, extents: Mapping[str, int]) -> Iterator[str]:
+    """That the plan holds for these extents alone, where there are any."""
+    if not extents:
+        return
     where = ", ".join(f"{name} = {extent:,}" for name, extent in extents.items())
     maxima = [name for name in extents if name in scenario.maxima and name not in scenario.extents]
     taken = f" (the maxima of {', '.join(maxima)} are taken as extents)" if maxima else ""
-    return f"Which branches run depends on shapes: planned for exactly {where}{taken}"
+    yield f"Which branches run depends on shapes: planned for exactly {where}{taken}"
 
 
 def missing_note(program: Program, scenario: Scenario) -> str:

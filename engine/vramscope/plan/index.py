@@ -20,6 +20,7 @@ from vramscope.ops.formulas import REFERENCE_WORKSPACE
 from vramscope.ops.reference import has_reference
 from vramscope.ops.table import spec_for
 from vramscope.plan.arena import Owner
+from vramscope.plan.shapes import IN_A_BODY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -90,7 +91,7 @@ class PlanningIndex:
         owners: values that need arena memory, in order of definition.
         root_of: value id → the value whose bytes it is (itself unless it is a view).
         bound: values that live in caller-owned buffers: graph inputs and outputs.
-        readers: value id → first (step, input index) that reads it.
+        readers: value id → first (step, input index) that reads it; IN_A_BODY where a body of the step does.
         makers: value id → the step that gives it.
         facts: of each main step, in order.
         scratch: the main steps with planned scratch.
@@ -192,7 +193,7 @@ def _readers(program: Program) -> Mapping[int, tuple[int, int]]:
             if value != ABSENT:
                 readers.setdefault(value, (step.index, position))
         for value in body_captures(step):
-            readers.setdefault(value, (step.index, -1))
+            readers.setdefault(value, (step.index, IN_A_BODY))
     return MappingProxyType(readers)
 
 

@@ -1,8 +1,9 @@
-"""What a CUDA driver takes beside the planned bytes: its context, the rest of a page, code, graphs.
+"""What no planned buffer holds: tensors in sequences, and what a CUDA driver takes beside the planned bytes.
 
-The context is measured when a device is opened; the rest is a ceiling. Buffers lie side by side on pages of
-the driver, so that all of them together waste less than one page; it takes memory for kernels and for
-executable graphs by whole pages too (an H200, driver 580: two or three for 19 modules and 217 nodes).
+That is its context, the rest of a page, code, and graphs. The context is measured when a device is opened;
+the rest is a ceiling. Buffers lie side by side on pages of the driver, so that all of them together waste
+less than one page; it takes memory for kernels and for executable graphs by whole pages too (an H200, driver
+580: two or three for 19 modules and 217 nodes).
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from vramscope.plan.types import ComponentName, Figure
 from vramscope.units import format_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vramscope.graph.model import Program
     from vramscope.plan.types import Plan
 
 CODE_BYTES = 8 * 2**20
@@ -54,3 +58,12 @@ def with_context(plan: Plan, taken: int, page: int) -> Plan:
         for row in plan.components
     ]
     return replace(plan, components=tuple(rows))
+
+
+def sequence_notes(program: Program) -> Iterator[str]:
+    """A sentence for each sequence that the graph takes or gives: its tensors lie outside device memory."""
+    ends = [*(("Input", item) for item in program.inputs), *(("Output", item) for item in program.outputs)]
+    for end, item in ends:
+        value = program.values[item]
+        if value.is_sequence:
+            yield f"{end} {value.name} is a sequence: its tensors lie in Python's memory and are not planned"

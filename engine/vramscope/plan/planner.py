@@ -21,7 +21,7 @@ from vramscope.plan.components import plan_components, total_of
 from vramscope.plan.extents import (
     branch_notes,
     exact_extents,
-    extents_note,
+    extents_notes,
     inner_scenario,
     input_axes,
     largest_extents,
@@ -31,6 +31,7 @@ from vramscope.plan.extents import (
 from vramscope.plan.index import build_index
 from vramscope.plan.kv import NO_KV, Context, context_notes, plan_kv, resolve_context
 from vramscope.plan.options import is_batch
+from vramscope.plan.outside import sequence_notes
 from vramscope.plan.phase import phase_owners, phase_workspace, plan_phase
 from vramscope.plan.reuse import ArenaReuse
 from vramscope.plan.sizes import Resolver, measured, symbol_ranges
@@ -57,7 +58,7 @@ from vramscope.plan.types import (
     WorkspacePlan,
 )
 from vramscope.plan.verdict import Limits, judge, largest_fit
-from vramscope.plan.weights import folded_sizes, plan_weights
+from vramscope.plan.weights import plan_weights
 from vramscope.plan.workspace import nested_requirements, slot_bytes
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class Planner:
         self.model = model
         self.index = build_index(model)
         self.growing = growing_symbols(model.program, model.contract)
-        self._weights = StreamedWeights(self.index, plan_weights(self.index, folded_sizes(model, self.index)))
+        self._weights = StreamedWeights(self.index, plan_weights(self.index))
         self._reuse = ArenaReuse(self.index)
         self._io = _io_values(model)
         self._cards: dict[str, int] = {}
@@ -119,7 +120,7 @@ class Planner:
         """
         check_scenario(scenario, self.index.mentions.keys())
         exact = exact_extents(self.model.program, scenario) if self._branching else None
-        if exact:
+        if exact or (exact is not None and self.model.contradicted):
             return self._plan_at(scenario, exact)
         plan = self.part(scenario)
         largest = largest_extents(self.model.program, scenario) if self._branching else None
@@ -137,7 +138,7 @@ class Planner:
             plan,
             scenario=scenario,
             axes=input_axes(self.index, self.model, scenario, extents),
-            notes=(extents_note(scenario, extents), *inner.model.problems, *plan.notes),
+            notes=(*extents_notes(scenario, extents), *inner.model.problems, *plan.notes),
             specialised=inner.model,
         )
 
@@ -336,7 +337,7 @@ class Planner:
         helpless = [
             f"{step.node.name} ({step.node.qualified})" for step, facts in steps if facts.kernel == "none"
         ]
-        notes.extend(branch_notes(self.model.program))
+        notes += [*branch_notes(self.model.program), *sequence_notes(self.model.program)]
         if helpless:
             notes.append(
                 f"Planned but not run here, for no kernel and no reference has them: {_some(helpless)}"
@@ -368,13 +369,13 @@ class _PhaseBytes:
 
 
 def _io_values(model: Model) -> tuple[int, ...]:
-    """Graph inputs and outputs that are not KV buffers."""
+    """Graph inputs and outputs that have a buffer of their own: no KV, no sequences."""
     names = (
         {name for pair in model.contract.kv for name in (pair.input, pair.output)} if model.contract else ()
     )
     program = model.program
-    values = dict.fromkeys((*program.inputs, *program.outputs))
-    return tuple(value for value in values if program.values[value].name not in names)
+    values = (program.values[item] for item in dict.fromkeys((*program.inputs, *program.outputs)))
+    return tuple(item.id for item in values if item.name not in names and not item.is_sequence)
 
 
 def _some(names: Sequence[str]) -> str:

@@ -36,6 +36,10 @@ class Bounded:
     applied: tuple[tuple[int, AxisBound], ...]
 
 
+IN_A_BODY = -2
+"""The input index of a value that a body of the node reads."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refused:
     """An axis that nothing bounds: no size is given for it, for a guess would under-reserve."""
@@ -51,9 +55,11 @@ class Refused:
 
     @property
     def place(self) -> str:
-        """Which input of the node needs it, or that it is what the node gives."""
+        """Which input of the node needs it, that a body of it does, or that it is what the node gives."""
         if self.input_index >= 0:
             return f"input {self.input_index}"
+        if self.input_index == IN_A_BODY:
+            return "read in its body"
         return "an output" if self.node else "an input of the graph"
 
     @property

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from vramscope.graph.model import ABSENT, Model, Program, WeightSource
+from vramscope.graph.compile import static_bytes
+from vramscope.graph.model import ABSENT, Program, WeightSource
 from vramscope.plan.index import PlanningIndex, body_captures
-from vramscope.plan.sizes import Resolver, symbol_ranges
-from vramscope.plan.symbols import plain_bindings
-from vramscope.plan.types import Scenario, WeightPlan, WeightRow
+from vramscope.plan.types import WeightPlan, WeightRow
 
 
 def resident_roots(index: PlanningIndex) -> dict[int, int]:
@@ -40,21 +39,10 @@ def read_by_main_steps(program: Program) -> set[int]:
     return read
 
 
-def folded_sizes(model: Model, index: PlanningIndex) -> dict[int, int]:
-    """Bytes of the results of constant steps that stay, by value id."""
-    bindings = plain_bindings(model, Scenario())
-    ranges = symbol_ranges(bindings, model.program.minted, frozenset())
-    resolver = Resolver(index, bindings, ranges)
-    folded = resident_roots(index).keys() - model.program.weights.keys()
-    return {value: resolver.size(value) or 0 for value in folded}
+def plan_weights(index: PlanningIndex) -> WeightPlan:
+    """Exact bytes of all weights, and of the results of constant steps that stay.
 
-
-def plan_weights(index: PlanningIndex, constant_sizes: dict[int, int]) -> WeightPlan:
-    """Exact bytes of all weights.
-
-    Args:
-        index: of the program.
-        constant_sizes: bytes of each constant step's output that is kept, by value id.
+    A sequence's tensors are no device memory.
     """
     program = index.program
     rows: dict[str, WeightRow] = {}
@@ -62,9 +50,11 @@ def plan_weights(index: PlanningIndex, constant_sizes: dict[int, int]) -> Weight
     tied = 0
     for root, users in sorted(resident_roots(index).items()):
         value = program.values[root]
+        if value.is_sequence:
+            continue
         source = program.weights.get(root)
         identity = source.identity if source else f"folded:{value.name}"
-        size = source.size if source else constant_sizes[root]
+        size = source.size if source else static_bytes(value)
         if identity in rows:
             known = rows[identity]
             rows[identity] = WeightRow(known.name, known.dtype, known.shape, size, known.users + users)

@@ -18,11 +18,27 @@ from vramscope.plan.shapes import Bounded, Exact
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from vramscope.graph.model import Array, Model, Value
+    from vramscope.graph.model import Array, Model, Program, Value
     from vramscope.plan.types import Plan, Scenario
 
 BYTES_LIMIT = 4 * 2**30
 """No larger file, and no archive that unpacks to more, is read as inputs."""
+
+
+def require_tensors(program: Program) -> None:
+    """Refuses to run a graph that takes a sequence.
+
+    Raises:
+        BindingError: names the first such input.
+    """
+    for item in program.inputs:
+        value = program.values[item]
+        if value.is_sequence:
+            raise BindingError(
+                f"input {value.name}",
+                "it is a sequence, and nothing here can be given one",
+                "Make the sequence inside the graph, from tensors",
+            )
 
 
 def load_inputs(pairs: Iterable[tuple[str, Path]], *, limit: int = BYTES_LIMIT) -> dict[str, Array]:

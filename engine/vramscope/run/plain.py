@@ -22,7 +22,7 @@ from vramscope.run.events import (
     ignore_progress,
     never_cancelled,
 )
-from vramscope.run.inputs import check_planned, random_inputs
+from vramscope.run.inputs import check_planned, random_inputs, require_tensors
 from vramscope.run.memory_state import MemoryState, memory_state
 from vramscope.run.placing import computed
 from vramscope.run.runner import Runner
@@ -116,6 +116,7 @@ def plain_run(
 ) -> PlainRun:
     """As :func:`run_plain`, with what the run's memory was."""
     plan.require()
+    require_tensors(model.program)
     given = inputs if inputs is not None else random_inputs(model, plan, settings.get("seed", 0))
     check_planned(model, plan, given)
     scenario = planned_scenario(model, plan)

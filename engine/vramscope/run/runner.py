@@ -18,6 +18,7 @@ from vramscope.plan.sizes import Resolver, symbol_ranges
 from vramscope.plan.types import OWN_RUNTIME, UNKNOWN, Certainty, Figure, Phase, Plan
 from vramscope.run.admission import admit, own_governor
 from vramscope.run.events import CancelCheck, Event, EventKind, EventSink, Progress
+from vramscope.run.inputs import require_tensors
 from vramscope.run.launch import (
     BoundProgram,
     Launch,
@@ -125,10 +126,12 @@ class Runner:
         Raises:
             UnboundedAxisError: the plan has a refused axis.
             UnsupportedOperatorError: nothing runs one of the operators.
+            BindingError: an input is a sequence.
             OutOfBudgetError: the governor's limit does not hold the plan; says what is to blame and what
             would fit. CancelledError: the user asked to stop.
         """
         self.plan.require()
+        require_tensors(self.planner.model.program)
         require_kernels(self.plan)
         self.device.ledger.enter(LOADING)
         started = time.perf_counter()

@@ -12,7 +12,7 @@ from small_models import opened, opened_proto, session_of
 
 from vramscope.api import Planner, make_plan, open_path
 from vramscope.devices.host import HostDevice
-from vramscope.errors import InputError
+from vramscope.errors import InputError, ScenarioError
 from vramscope.graph.dtypes import ElementType
 from vramscope.graph.expr import Apply, Interval, Operator, Symbol
 from vramscope.graph.model import Minted, Value, ValueKind
@@ -20,7 +20,6 @@ from vramscope.plan.activations import ActivationOptions, activation_owners, bou
 from vramscope.plan.arena import Owner, plan_arena
 from vramscope.plan.components import plan_components, total_of
 from vramscope.plan.extents import branch_notes
-from vramscope.plan.four_bits import four_bit_savings
 from vramscope.plan.headroom import even_contexts, grid, plan_headroom
 from vramscope.plan.kv import first_capacity
 from vramscope.plan.options import binding_option
@@ -226,7 +225,7 @@ def test_ceilings_of_activations() -> None:
         ("y = Gemm <transB = 1> (x, w)", (96, 64), 64 * 96 * 4 - 96 * 2 * (16 + 4)),
         ("y = Gemm <transB = 0> (x, w)", (64, 96), 64 * 96 * 4 - 96 * 2 * (16 + 4)),
         ("y = MatMul(x, w)", (2, 64, 8), 0),
-        ("y = MatMul(x, w)", (1, 3), 0),
+        ("y = MatMul(x, w)", (1, 3), 1 * 3 * 4 - 3 * 1 * (16 + 4)),
         ("q = MatMul(x, w) r = Transpose(q) y = MatMul(w, r)", (64, 64), 0),
         ("s = ReduceSum <keepdims = 0> (x) z = Mul(w, s) q = MatMul(x, w) y = MatMul(q, z)", (64, 64), 0),
     ],
@@ -239,7 +238,13 @@ def test_what_four_bits_save(node: str, shape: tuple[int, ...], saved: int) -> N
     proto.graph.initializer.append(numpy_helper.from_array(weights, "w"))
     del proto.graph.output[0].type.tensor_type.shape.dim[:]
     proto.graph.output[0].type.tensor_type.ClearField("shape")
-    assert four_bit_savings(Planner(opened_proto(proto)).index) == saved
+    planner = Planner(opened_proto(proto))
+    plain = planner.plan(Scenario()).weights.bytes
+    try:
+        narrow = planner.plan(Scenario(as_if=("int4",))).weights.bytes
+    except ScenarioError:
+        narrow = plain
+    assert plain - narrow == saved
 
 
 # ------------------------------------------------------------------------------------ what is known how

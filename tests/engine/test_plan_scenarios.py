@@ -174,11 +174,10 @@ def test_the_largest_fit_is_found(edge: int) -> None:
 def test_every_suggestion_saves_what_it_says(llama: Planner) -> None:
     made = plan(llama, context=200, batch=4, budget=2**20)
     for item in suggestions(llama, made):
-        fields = {name: value for name, value in item.change.items() if isinstance(value, int)}
-        if fields:
-            again = plan(llama, **{"context": 200, "batch": 4, "budget": 2**20, **fields})
-            assert (made.total.bytes or 0) - (again.total.bytes or 0) == item.saves
-            assert headroom_after(made, item) == again.verdict.headroom
+        fields = {name: (value,) if name == "as_if" else value for name, value in item.change.items()}
+        again = plan(llama, **{"context": 200, "batch": 4, "budget": 2**20, **fields})
+        assert (made.total.bytes or 0) - (again.total.bytes or 0) == item.saves
+        assert headroom_after(made, item) == again.verdict.headroom
     fits = [(headroom_after(made, item) or 0) >= 0 for item in suggestions(llama, made)]
     assert fits == sorted(fits, reverse=True)
     assert False in fits, "some save bytes and still do not fit"
@@ -196,10 +195,9 @@ def test_four_bits_save_what_a_4_bit_build_holds_less(shared_models: Path) -> No
     wide = Planner(open_path(shared_models / "tiny" / "tiny-llama-fp32-cpu"))
     made = plan(wide)
     narrow = plan(Planner(open_path(shared_models / "tiny" / "tiny-llama-int4-cpu")))
-    (estimate,) = [item for item in suggestions(wide, made) if "4-bit" in item.title]
-    assert estimate.saves == made.weights.bytes - narrow.weights.bytes
-    assert "estimate" in estimate.title
-    assert not estimate.change
+    (found,) = [item for item in suggestions(wide, made) if "4-bit" in item.title]
+    assert found.saves == made.total.known - narrow.total.known
+    assert found.change == {"as_if": "int4"}
 
 
 def test_where_nothing_fits_the_sentence_says_at_which_batch(llama: Planner) -> None:

@@ -6,13 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from planned_models import opened, planner_of
+from planned_models import planner_of
 
-from vramscope.api import Planner, Scenario, make_plan, open_path, suggestions
-from vramscope.graph.dtypes import ElementType
-from vramscope.graph.model import KvForm
-from vramscope.plan.suggest import _is_worth_a_line, _model_changes, _scenario_changes, headroom_after
-from vramscope.plan.types import REFERENCE_RUNTIME, BindingRow, Figure, KvRow, Plan, Suggestion
+from vramscope.api import Planner, Scenario, open_path, suggestions
+from vramscope.plan.rewrites.table import REWRITES
+from vramscope.plan.suggest import _is_worth_a_line, _other_exports, _scenario_changes, headroom_after
+from vramscope.plan.types import REFERENCE_RUNTIME, Plan, Suggestion
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,8 +46,8 @@ def changes(planner: Planner, plan: Plan) -> list[dict[str, int | str]]:
 
 
 def saved(planner: Planner, plan: Plan) -> dict[str, int]:
-    """Bytes by the first words of each suggestion for the model."""
-    return {" ".join(item.title.split()[:3]): item.saves for item in _model_changes(planner, plan)}
+    """What each other export of the model saves."""
+    return {str(item.change["as_if"]): item.saves for item in _other_exports(planner, plan)}
 
 
 # ------------------------------------------------------------------------------------ which, in what order
@@ -78,15 +77,17 @@ def test_the_headroom_after_a_suggestion_is_todays_and_what_it_saves(llama: Plan
 def test_the_largest_saving_comes_first_and_what_is_not_worth_a_line_is_left_out(llama: Planner) -> None:
     plan = asked(llama, batch=4)
     assert [(item.saves, dict(item.change)) for item in suggestions(llama, plan)] == [
-        (359_424, {}),
+        (218_752, {"as_if": "fp16"}),
+        (204_544, {"as_if": "int4"}),
         (140_960, {"batch": 2}),
-        (98_304, {}),
+        (105_456, {"as_if": "kv4"}),
+        (89_072, {"as_if": "kv8"}),
         (70_656, {"context": 32}),
-        (57_344, {}),
+        (57_336, {"as_if": "last-logits"}),
     ]
     plan = asked(llama, {"headroom": -100_000}, batch=4)
     found = [item.saves for item in suggestions(llama, plan) if "Stream" not in item.title]
-    assert found == [359_424, 140_960, 98_304, 70_656, 57_344]
+    assert found == [item.saves for item in suggestions(llama, asked(llama, batch=4))]
 
 
 def test_a_refused_plan_is_told_each_symbol_once(tmp_path: Path) -> None:
@@ -127,7 +128,7 @@ def test_what_is_no_decoder_has_no_context_to_halve(tmp_path: Path) -> None:
     plan = planner.plan(Scenario(batch=2))
     assert changes(planner, plan) == [{BATCH: 1}]
     assert changes(planner, replace(plan, context=4)) == [{BATCH: 1}]
-    assert saved(planner, plan) == {"Use 4-bit weights": 0}
+    assert set(saved(planner, plan).values()) == {0}
 
 
 @pytest.mark.parametrize(
@@ -169,71 +170,40 @@ def test_weights_are_streamed_by_as_many_bytes_as_are_short(llama: Planner) -> N
     assert len(changes(llama, asked(llama, {"headroom": -1000}, runtime=REFERENCE_RUNTIME))) == 1
 
 
-# ------------------------------------------------------------------------------------ the model
+# ------------------------------------------------------------------------------------ another export
 
 
-def test_what_each_change_of_the_model_saves(llama: Planner) -> None:
+def test_every_export_that_can_be_made_is_planned(llama: Planner) -> None:
+    """Each saves what the plan of the model so exported holds less, whichever are assumed already."""
+    for assumed in ((), ("last-logits",), ("int4", "kv8")):
+        plan = asked(llama, batch=4, as_if=assumed)
+        found = list(_other_exports(llama, plan))
+        assert [item.change["as_if"] for item in found] == [
+            rewrite.id for rewrite in REWRITES if rewrite.suggested and rewrite.id not in assumed
+        ]
+        for item in found:
+            wanted = (*assumed, str(item.change["as_if"]))
+            size = llama.total_bytes(replace(plan.scenario, as_if=wanted))
+            assert item.saves == (0 if size is None else plan.total.known - size)
+
+
+def test_what_each_export_saves(llama: Planner) -> None:
     plan = asked(llama, batch=4)
     assert (plan.kv.bytes, plan.weights.duplicate_bytes) == (131_072, 8)
-    assert saved(llama, plan) == {
-        "Store equal weights": 8,
-        "Use 4-bit weights": 359_424,
-        "Keep the KV": 131_072 - 32_768,
-        "Keep only the": 4 * 7 * 512 * 4,
-    }
-    other = replace(plan, specialised=llama.model, weights=replace(plan.weights, duplicate_bytes=0))
-    assert set(saved(llama, other)) == {"Keep the KV", "Keep only the"}
+    found = saved(llama, plan)
+    assert found["last-logits"] == 4 * 7 * 512 * 4 - 8, "the index of the last row takes 8 bytes"
+    assert found["kv8"] - found["kv4"] == 131_072 // 8 - 131_072 // 4
+    assert (found["shared-kv"], found["unique-weights"]) == (0, 0), "refused: the constants differ in rank"
 
 
-def test_a_cache_held_twice_would_be_held_once(llama: Planner) -> None:
-    plan = asked(llama)
-    forms = [(KvForm.GROW, 100), (KvForm.APPEND, 30), (KvForm.GROW, 14)]
-    rows = tuple(KvRow(0, "key", "p", "q", (1,), size, form.value, "", shared=False) for form, size in forms)
-    assert saved(llama, replace(plan, kv=replace(plan.kv, rows=rows)))["Share past and"] == 57
-    assert "Share past and" not in saved(llama, replace(plan, kv=replace(plan.kv, rows=rows[1:2])))
+def test_an_export_says_how_it_is_made(llama: Planner) -> None:
+    found = {item.change["as_if"]: item.how for item in _other_exports(llama, asked(llama))}
+    assert found["last-logits"].endswith(
+        "onnxruntime_genai.models.builder … --extra_options prune_lm_head=true"
+    )
+    assert all(found.values())
 
 
-@pytest.mark.parametrize(
-    ("types", "found"),
-    [
-        ((ElementType.FLOAT,), 751),
-        ((ElementType.FLOAT16,), 501),
-        ((ElementType.FLOAT16, ElementType.FLOAT), 751),
-        ((ElementType.INT8,), None),
-        ((ElementType.INT8, ElementType.BFLOAT16), 501),
-        ((), None),
-    ],
-)
-def test_a_cache_in_8_bits_is_told_of_the_widest(
-    llama: Planner, types: tuple[ElementType, ...], found: int | None
-) -> None:
-    plan = asked(llama)
-    contract = llama.model.contract
-    assert contract is not None
-    pairs = tuple(replace(contract.kv[0], dtype=dtype) for dtype in types)
-    llama.model = replace(llama.model, contract=replace(contract, kv=pairs))
-    assert saved(llama, replace(plan, kv=replace(plan.kv, bytes=1001))).get("Keep the KV") == found
-
-
-@pytest.mark.parametrize(
-    ("shape", "found"),
-    [((1, 8, 100), 2801), ((3, 2, 100), 1601), ((3, 1, 100), None), ((8, 100), None), ((), None)],
-)
-def test_only_the_last_position_s_logits_are_needed(
-    llama: Planner, shape: tuple[int, ...], found: int | None
-) -> None:
-    contract = llama.model.contract
-    assert contract is not None
-    row = BindingRow(contract.logits, "output", shape, Figure.exact(3201))
-    plan = replace(asked(llama), bindings=(replace(row, name="x", shape=(1, 9, 9)), row))
-    assert saved(llama, plan).get("Keep only the") == found
-    if found:
-        title = f"Keep only the last position's logits (of {shape[1]}), now 3.13 KiB"
-        assert title in [item.title for item in _model_changes(llama, plan)]
-    assert "Keep only the" not in saved(llama, replace(plan, bindings=plan.bindings[:1]))
-
-
-def test_a_model_planned_at_its_extents_is_not_told_of_4_bits(tmp_path: Path) -> None:
-    model = opened(tmp_path, "g (float[N,4] x) => (float[N,4] y) { y = Relu(x) }")
-    plan = replace(make_plan(model, Scenario()), specialised=model)
-    assert list(_model_changes(Planner(model), plan)) == []
+def test_of_what_is_no_decoder_only_weights_are_told(tmp_path: Path) -> None:
+    planner = planner_of(tmp_path, "g (float[N,4] x) => (float[N,4] y) { y = Relu(x) }")
+    assert suggestions(planner, planner.plan(Scenario(extents={"N": 4}))) == ()

@@ -128,11 +128,20 @@ def batch_to_slider(batch: int) -> int:
 def apply_change(scenario: ScenarioInfo, change: Mapping[str, int | str]) -> ScenarioInfo:
     """A scenario after a suggestion; fields it does not know are left alone, and so are maxima.
 
-    A suggested maximum names its symbol only: the number is the user's to give.
+    A suggested maximum names its symbol only: the number is the user's to give. A suggested export joins
+    those that are assumed already.
     """
-    fields = set(scenario.__struct_fields__) - {"maxima"}
-    known = {name: value for name, value in change.items() if name in fields}
+    fields = set(scenario.__struct_fields__) - {"maxima", "as_if"}
+    known: dict[str, Any] = {name: value for name, value in change.items() if name in fields}
+    if "as_if" in change:
+        known["as_if"] = list(dict.fromkeys((*scenario.as_if, str(change["as_if"]))))
     return msgspec.structs.replace(scenario, **known)
+
+
+def without(scenario: ScenarioInfo, *rewrites: str) -> ScenarioInfo:
+    """A scenario that does not assume these exports any more."""
+    kept = [item for item in scenario.as_if if item not in rewrites]
+    return msgspec.structs.replace(scenario, as_if=kept)
 
 
 def declared(scenario: ScenarioInfo, symbol: str, text: str) -> ScenarioInfo:

@@ -11,11 +11,13 @@ import msgspec
 from vramscope.cli import screen
 from vramscope.cli.exit_codes import ExitCode
 from vramscope.cli.session import scenario
+from vramscope.errors import InputError
 from vramscope.messages.columns import TableChunk, column_values
 from vramscope.messages.model import OpenParams
 from vramscope.messages.reporting import CompareInfo, DifferenceInfo
 from vramscope.report.compare import Comparison, NodeDifference, compare_plans, compare_run, node_tables
 from vramscope.report.markdown import comparison, side_text
+from vramscope.report.read import ENDING
 from vramscope.report.text import difference_text, percent_text
 from vramscope.report.write import write_text
 from vramscope.server.reporting import load_document
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from vramscope.messages.model import ModelInfo
+    from vramscope.messages.planning import ScenarioInfo
     from vramscope.report.document import PlanDocument
     from vramscope.report.entries import NodeEntry
 
@@ -51,10 +55,12 @@ class CompareDocument(msgspec.Struct, frozen=True, kw_only=True):
 def compare(arguments: argparse.Namespace) -> int:
     """Prints both sides; the exit code says whether B grew too much."""
     meter = screen.Meter()
-    left = _load(arguments.left, arguments, meter)
-    found = compare_run(left) if arguments.right is None else None
-    if found is None:
-        found = compare_plans(left, _load(arguments.right, arguments, meter))
+    left = _load(arguments.left, arguments, meter, as_if=[])
+    other = arguments.right or (arguments.left if arguments.as_if else None)
+    if other is None:
+        found = compare_run(left)
+    else:
+        found = compare_plans(left, _load(other, arguments, meter, as_if=arguments.as_if))
     meter.clear()
     limit = _limit(arguments.fail_if_larger, found.info)
     more = found.info.total.difference
@@ -82,11 +88,21 @@ def _judged(arguments: argparse.Namespace, limit: int | None, more: int | None, 
     return ExitCode.SHORT if grown else ExitCode.DONE
 
 
-def _load(name: str, arguments: argparse.Namespace, meter: screen.Meter) -> PlanDocument:
+def _load(
+    name: str, arguments: argparse.Namespace, meter: screen.Meter, *, as_if: Sequence[str]
+) -> PlanDocument:
+    if as_if and name.lower().endswith(ENDING):
+        raise InputError(
+            f"{name} as if exported otherwise", "it is a saved report: it holds no model", "Give its model"
+        )
     sample = not Path(name).expanduser().exists() and is_sample(name)
     without = arguments.without_weights
     source = OpenParams(sample=name) if sample else OpenParams(path=name, without_weights=without)
-    return load_document(source, lambda info: scenario(arguments, info), screen.listener(meter))
+
+    def asked(info: ModelInfo) -> ScenarioInfo:
+        return msgspec.structs.replace(scenario(arguments, info), as_if=list(as_if))
+
+    return load_document(source, asked, screen.listener(meter))
 
 
 def _limit(allowed: tuple[str, int] | None, found: CompareInfo) -> int | None:

@@ -10,7 +10,8 @@ import msgspec
 from vramscope.cli import screen
 from vramscope.cli.session import open_model
 from vramscope.messages.model import ModelInfo
-from vramscope.server.convert import programs_of, stored_weights
+from vramscope.plan.types import Scenario
+from vramscope.server.convert import model_info, programs_of, stored_weights
 from vramscope.server.engine import Engine
 from vramscope.units import format_bytes
 
@@ -52,8 +53,12 @@ def inspect(arguments: argparse.Namespace) -> int:
     info = open_model(
         engine, arguments.model, screen.listener(meter), without_weights=arguments.without_weights
     )
+    model = engine.model
+    if arguments.as_if:
+        model = engine.planner.under(Scenario(as_if=tuple(arguments.as_if))).model
+        info = model_info(model, info.name)
     meter.clear()
-    found = inspection(engine.model, info)
+    found = inspection(model, info)
     if arguments.json:
         screen.print_json(found)
     else:

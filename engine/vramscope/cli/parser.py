@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vramscope.cli.assuming import add_as_if
 from vramscope.cli.values import count, extent, growth, input_file, maximum, positive, size, tokens
 
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ def _scenario(parser: argparse.ArgumentParser) -> None:
         "--kv-blocks", metavar="N", type=count,
         help="blocks of a paged KV cache's pool (as many as every sequence needs to become full)",
     )  # fmt: skip
+    add_as_if(group, "plan the model")
     group.add_argument("--bucket-minimum", metavar="N", type=positive, help="smallest KV capacity (256)")
     group.add_argument(
         "--growing",
@@ -201,6 +203,7 @@ def _inspect(commands: _Subparsers[argparse.ArgumentParser]) -> None:
     )  # fmt: skip
     _model(parser)
     _without_weights(parser)
+    add_as_if(parser, "tell of the model")
 
 
 def _plan(commands: _Subparsers[argparse.ArgumentParser]) -> None:
@@ -209,6 +212,7 @@ def _plan(commands: _Subparsers[argparse.ArgumentParser]) -> None:
         '  vramscope plan MODEL --card "RTX 4090" --context 8192 --batch 4\n'
         "  vramscope plan MODEL --budget 8GiB --nodes 10\n"
         "  vramscope plan MODEL --card L4 --headroom\n"
+        "  vramscope plan MODEL --card L4 --as-if last-logits,kv8      before exporting it so\n"
         "  vramscope plan model.onnx --without-weights --card H100    before downloading its data\n"
         "  vramscope plan MODEL --max num_blocks=4096 --export report.html\n"
         "  vramscope plan detector.onnx --extent height=640 --extent width=640 --runtime reference\n"
@@ -237,6 +241,7 @@ def _compare(commands: _Subparsers[argparse.ArgumentParser]) -> None:
         "  vramscope compare before.vramscope.json MODEL --context 8192 --fail-if-larger 2%\n"
         "  vramscope compare model-fp16 model-int4 --card \"RTX 4090\" --nodes 20\n"
         "  vramscope compare run.vramscope.json        its plan and what its run took (run --export)\n"
+        "  vramscope compare MODEL --as-if int4        as it is, and as if exported with 4-bit weights\n"
         "  vramscope compare A B --json | jq .comparison.total.difference\n\n"
         "exit code: 0 compared, 1 B is larger than allowed, 2 bad input or a total is unknown",
     )  # fmt: skip
@@ -244,7 +249,7 @@ def _compare(commands: _Subparsers[argparse.ArgumentParser]) -> None:
     parser.add_argument("left", metavar="A", help=what)
     parser.add_argument(
         "right", metavar="B", nargs="?", default=None,
-        help="what is compared with A; without it, A is a report and its plan is compared with its run",
+        help="what is compared with A, with --as-if assumed; without it, A so assumed, or a report's run",
     )  # fmt: skip
     _without_weights(parser)
     _scenario(parser)

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from vramscope.cli import screen
+from vramscope.cli.assuming import assumption_lines, suggestion_words
 from vramscope.cli.exit_codes import ExitCode
 from vramscope.cli.session import check_reports, make_plan, open_model, scenario, write_reports
 from vramscope.plan.types import VerdictKind
@@ -67,6 +68,8 @@ def exit_code(made: PlanInfo) -> ExitCode:
 def show_plan(out: Console, info: ModelInfo, made: PlanInfo) -> None:
     """The whole plan as text."""
     out.print(f"{info.name}: {', '.join(asked_words(info, made))}; planned in {made.milliseconds:.0f} ms")
+    for line in assumption_lines(made):
+        out.print(line)
     _show_components(out, made)
     _show_verdict(out, made)
     _show_suggestions(out, made)
@@ -122,7 +125,11 @@ def _show_verdict(out: Console, made: PlanInfo) -> None:
 def _show_suggestions(out: Console, made: PlanInfo) -> None:
     if made.suggestions:
         rows = [
-            (item.title, format_bytes(item.saves) if item.saves else "–", after_text(item.headroom))
+            (
+                suggestion_words(item),
+                format_bytes(item.saves) if item.saves else "–",
+                after_text(item.headroom),
+            )
             for item in made.suggestions
         ]
         screen.table(out, "What would help", ("change", "saves", "then"), rows, right="1")

@@ -47,6 +47,7 @@ def scenario(arguments: argparse.Namespace, info: ModelInfo) -> ScenarioInfo:
         "prefill_chunk": arguments.prefill_chunk,
         "block_size": arguments.block_size,
         "kv_blocks": arguments.kv_blocks,
+        "as_if": arguments.as_if or None,
     }
     return msgspec.structs.replace(
         info.scenario, **{name: value for name, value in given.items() if value is not None}

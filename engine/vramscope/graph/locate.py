@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from vramscope.errors import ModelFileError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 GENAI_CONFIG = "genai_config.json"
 _SETTINGS = (GENAI_CONFIG, "config.json")
@@ -89,8 +87,8 @@ def table(settings: Mapping[str, object], *names: str) -> Mapping[str, object]:
     """The nested JSON object at ``names``; empty where it is not there."""
     current: object = settings
     for name in names:
-        current = current.get(name) if isinstance(current, dict) else None
-    return cast("dict[str, object]", current) if isinstance(current, dict) else {}
+        current = current.get(name) if isinstance(current, Mapping) else None
+    return cast("Mapping[str, object]", current) if isinstance(current, Mapping) else {}
 
 
 def _genai_file(folder: Path, config: Mapping[str, object]) -> Path | None:

@@ -46,6 +46,10 @@ class Weights(Enum):
         "it was opened without its weights",
         "Put the missing files beside it and open it without --without-weights",
     )
+    AS_IF = (
+        "it is planned as if it were exported otherwise, and no file holds it so",
+        "Export it so, or run the file as it is",
+    )
 
 
 class ValueKind(Enum):

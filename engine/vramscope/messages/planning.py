@@ -36,6 +36,8 @@ class ScenarioInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Positions of one block of a paged cache; 0: the model's own."""
     kv_blocks: int = 0
     """Blocks of a paged cache's pool; 0: as many as every sequence needs to become full."""
+    as_if: list[str] = []
+    """Rewrites: the model is planned as if it were exported so, and cannot run."""
 
 
 class PlanParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +80,18 @@ class SuggestionInfo(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     saves: int
     change: dict[str, int | str]
+    """Fields of the scenario; ``maxima`` names a symbol, ``as_if`` a rewrite that joins the scenario's."""
     headroom: int | None = None
+    how: str = ""
+    """How to export the model so, where that is what it takes."""
+
+
+class AssumptionInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One way in which the planned model differs from the file, and how to export it so."""
+
+    id: str
+    title: str
+    how: str = ""
 
 
 class ProblemInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +147,10 @@ class PlanInfo(msgspec.Struct, frozen=True, kw_only=True):
     milliseconds: float
     brief: bool = False
     """Nobody looked for suggestions, and no rows follow."""
+    assumes: list[AssumptionInfo] = []
+    """How the planned model differs from the file."""
+    as_it_is: int | None = None
+    """What the file as it is would take in the same scenario; None where nothing is assumed, or unknown."""
 
 
 class HeadroomInfo(msgspec.Struct, frozen=True, kw_only=True):

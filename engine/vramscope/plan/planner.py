@@ -13,7 +13,9 @@ from vramscope.errors import ScenarioError, ShapeOverflowError, UnboundedAxisErr
 from vramscope.graph.growing import growing_symbols
 from vramscope.graph.specialise import depends_on_shapes
 from vramscope.plan.arena import arena_bytes
+from vramscope.plan.assuming import AssumedModels, assumed_plan
 from vramscope.plan.axes import axis_rows
+from vramscope.plan.binding_rows import STATE_BYTES_PER_SEQUENCE, binding_rows, io_values, output_maker
 from vramscope.plan.bodies import body_notes, body_regions
 from vramscope.plan.cards import find_card
 from vramscope.plan.checks import check_scenario, idle_maxima
@@ -34,7 +36,7 @@ from vramscope.plan.options import is_batch
 from vramscope.plan.outside import sequence_notes
 from vramscope.plan.phase import phase_owners, phase_workspace, plan_phase
 from vramscope.plan.reuse import ArenaReuse
-from vramscope.plan.sizes import Resolver, measured, symbol_ranges
+from vramscope.plan.sizes import Resolver, symbol_ranges
 from vramscope.plan.streaming import StreamedWeights
 from vramscope.plan.symbols import (
     PhaseBindings,
@@ -44,14 +46,9 @@ from vramscope.plan.symbols import (
 )
 from vramscope.plan.types import (
     CUDA_RUNTIME,
-    STATE_ROWS,
-    UNKNOWN,
-    BindingRow,
-    Bounded,
     BucketPolicy,
     Figure,
     Phase,
-    PhasePlan,
     Plan,
     Refused,
     Scenario,
@@ -64,10 +61,7 @@ from vramscope.plan.workspace import nested_requirements, slot_bytes
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from vramscope.graph.model import Model, Value
-
-STATE_BYTES_PER_SEQUENCE = STATE_ROWS * 8
-"""Decode state on the device, per sequence: last token, valid length, the newest tokens; int64 each."""
+    from vramscope.graph.model import Model
 
 
 def make_plan(model: Model, scenario: Scenario) -> Plan:
@@ -107,17 +101,21 @@ class Planner:
         self.growing = growing_symbols(model.program, model.contract)
         self._weights = StreamedWeights(self.index, plan_weights(self.index))
         self._reuse = ArenaReuse(self.index)
-        self._io = _io_values(model)
+        self._io = io_values(model)
         self._cards: dict[str, int] = {}
         self._limits: dict[_LimitKey, int | None] = {}
         self._branching = model.contract is None and depends_on_shapes(model.program)
         self._specialised: dict[tuple[tuple[str, int], ...], Planner] = {}
+        self._assumed = AssumedModels(model, Planner)
 
     def plan(self, scenario: Scenario) -> Plan:
         """The plan of one scenario; raises as :func:`make_plan` does.
 
-        Where shapes decide branches and every extent is given, the plan is of its own ``specialised`` model.
+        Where shapes decide branches and every extent is given, or the scenario assumes another export, the
+        plan is of its own ``specialised`` model.
         """
+        if scenario.as_if:
+            return assumed_plan(self, self._assumed.under(scenario.as_if), scenario)
         check_scenario(scenario, self.index.mentions.keys())
         exact = exact_extents(self.model.program, scenario) if self._branching else None
         if exact or (exact is not None and self.model.contradicted):
@@ -129,6 +127,14 @@ class Planner:
         if largest is None:
             return replace(plan, notes=(missing_note(self.model.program, scenario), *plan.notes))
         return self._plan_at(scenario, largest)
+
+    def under(self, scenario: Scenario) -> Planner:
+        """The planner of the model as the scenario assumes it; this one where it assumes nothing.
+
+        Raises:
+            ScenarioError: a rewrite that is not known or cannot be made.
+        """
+        return self._assumed.under(scenario.as_if).planner if scenario.as_if else self
 
     def _plan_at(self, scenario: Scenario, extents: Mapping[str, int]) -> Plan:
         """The plan of the model at these extents, with the axes of the model as it was opened."""
@@ -161,7 +167,7 @@ class Planner:
             plan_phase(self.index, item, Resolver(self.index, item, found), scenario.runtime)
             for item, found in zip(bindings, ranges, strict=True)
         ]
-        rows = self._binding_rows(phases, scenario)
+        rows = binding_rows(self.index, self.model, self._io, phases, scenario)
         weights = self._weights.under(scenario.weight_budget)
         components = plan_components(weights, kv, phases, rows, scenario)
         total = total_of(components, phases)
@@ -177,7 +183,14 @@ class Planner:
             components=components,
             total=total,
             verdict=judge(
-                scenario, context, components, total, available, limits, tuple(phases), self._maker(rows)
+                scenario,
+                context,
+                components,
+                total,
+                available,
+                limits,
+                tuple(phases),
+                output_maker(self.index, rows),
             ),
             axes=axis_rows(self.index, list(zip(bindings, ranges, strict=True)), self.model.program.minted),
             notes=(*self._notes(scenario, bindings), *body_notes(phases)),
@@ -195,6 +208,8 @@ class Planner:
         None when an axis is refused, the scenario is not plannable or no device could hold it.
         """
         try:
+            if scenario.as_if:
+                return self.under(scenario).total_bytes(replace(scenario, as_if=()))
             extents = exact_extents(self.model.program, scenario) if self._branching else None
             inner = None if extents is None else self._at(extents)
         except ScenarioError:
@@ -264,33 +279,6 @@ class Planner:
             for phase in (Phase.PREFILL, Phase.DECODE)
         ]
 
-    def _binding_rows(self, phases: list[PhasePlan], scenario: Scenario) -> tuple[BindingRow, ...]:
-        rows = [self._binding_row(value, phases) for value in self._io]
-        if self.model.contract is not None:
-            state = Figure.exact(scenario.batch * STATE_BYTES_PER_SEQUENCE)
-            rows.append(BindingRow("decode state", "state", (STATE_ROWS, scenario.batch), state))
-        return tuple(rows)
-
-    def _binding_row(self, value: int, phases: list[PhasePlan]) -> BindingRow:
-        item: Value = self.model.program.values[value]
-        direction = "input" if value in self.model.program.inputs else "output"
-        best: tuple[int, tuple[int, ...], bool] = (-1, (), False)
-        for phase in phases:
-            shape = phase.shapes[value]
-            if isinstance(shape, Refused):
-                return BindingRow(item.name, direction, (), UNKNOWN)
-            size = measured(self.index, value, shape.shape)
-            if size > best[0]:
-                best = (size, shape.shape, isinstance(shape, Bounded))
-        return BindingRow(item.name, direction, best[1], Figure.of(best[0], bounded=best[2]))
-
-    def _maker(self, rows: Sequence[BindingRow]) -> str:
-        """The node that gives the largest graph output, for blame; empty when an input is larger."""
-        values = {self.model.program.values[value].name: value for value in self.model.program.outputs}
-        largest = max(rows, key=lambda row: row.figure.known, default=None)
-        step = self.index.makers.get(values.get(largest.name, -1), -1) if largest else -1
-        return self.model.program.steps[step].node.name if step >= 0 else ""
-
     def _fits(self, scenario: Scenario, available: int | None, total: Figure) -> Limits:
         if available is None or total.bytes is None:
             return Limits()
@@ -312,6 +300,8 @@ class Planner:
 
     def largest_context(self, scenario: Scenario, available: int) -> int | None:
         """The largest context of a decoder whose total is at most ``available``; None when none is."""
+        if scenario.as_if:
+            return self.under(scenario).largest_context(replace(scenario, as_if=()), available)
         contract = self.model.contract
         if contract is None:
             return None
@@ -366,16 +356,6 @@ class _PhaseBytes:
     arena: int
     workspace: WorkspacePlan
     io: tuple[int, ...]
-
-
-def _io_values(model: Model) -> tuple[int, ...]:
-    """Graph inputs and outputs that have a buffer of their own: no KV, no sequences."""
-    names = (
-        {name for pair in model.contract.kv for name in (pair.input, pair.output)} if model.contract else ()
-    )
-    program = model.program
-    values = (program.values[item] for item in dict.fromkeys((*program.inputs, *program.outputs)))
-    return tuple(item.id for item in values if item.name not in names and not item.is_sequence)
 
 
 def _some(names: Sequence[str]) -> str:

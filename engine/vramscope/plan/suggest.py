@@ -1,4 +1,4 @@
-"""What would make it fit: changes to the scenario or the model, each planned to say what it saves."""
+"""What would make it fit: other scenarios, other exports of the model, each planned to say what it saves."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from vramscope.graph.dtypes import bit_width
-from vramscope.graph.model import KvForm
-from vramscope.plan.four_bits import four_bit_savings
 from vramscope.plan.prefill import widest_pass
+from vramscope.plan.rewrites.table import REWRITES
 from vramscope.plan.types import OWN_RUNTIME, Plan, Scenario, Suggestion, VerdictKind
 from vramscope.units import format_bytes
 
@@ -33,7 +31,7 @@ def suggestions(planner: Planner, plan: Plan) -> tuple[Suggestion, ...]:
     """
     if plan.verdict.kind is VerdictKind.REFUSED:
         return _declare_maxima(plan)
-    found = [*_scenario_changes(planner, plan), *_model_changes(planner, plan)]
+    found = [*_scenario_changes(planner, plan), *_other_exports(planner, plan)]
     worth = [item for item in found if _is_worth_a_line(item.saves, plan.total.known)]
     return tuple(sorted(worth, key=lambda item: ((headroom_after(plan, item) or 0) < 0, -item.saves)))
 
@@ -97,33 +95,18 @@ def _weight_budget(planner: Planner, plan: Plan, scenario: Scenario) -> Iterable
     yield _compare(planner, plan, other, title, weight_budget=room)
 
 
-def _compare(planner: Planner, plan: Plan, other: Scenario, title: str, **change: int) -> Suggestion:
+def _compare(planner: Planner, plan: Plan, other: Scenario, title: str, **change: int | str) -> Suggestion:
     """A change with what it saves: nothing where it cannot be planned."""
     size = planner.total_bytes(other)
     saves = 0 if size is None else plan.total.known - size
     return Suggestion(title, saves, MappingProxyType(dict(change)))
 
 
-def _model_changes(planner: Planner, plan: Plan) -> Iterable[Suggestion]:
-    nothing: MappingProxyType[str, int | str] = MappingProxyType({})
-    contract = planner.model.contract
-    if plan.weights.duplicate_bytes:
-        yield Suggestion("Store equal weights once", plan.weights.duplicate_bytes, nothing)
-    if plan.specialised is None:
-        title = "Use 4-bit weights in matrix products (blocks of 32; an estimate)"
-        yield Suggestion(title, four_bit_savings(planner.index), nothing)
-    if contract is None:
-        return
-    unshared = sum(row.bytes // 2 for row in plan.kv.rows if row.form == KvForm.GROW.value)
-    if unshared:
-        yield Suggestion("Share past and present in one buffer", unshared, nothing)
-    width = max((bit_width(pair.dtype) for pair in contract.kv), default=0)
-    if width > 8:
-        saved = plan.kv.bytes - plan.kv.bytes * 8 // width
-        yield Suggestion(f"Keep the KV cache in 8 bits instead of {width}", saved, nothing)
-    logits = next((row for row in plan.bindings if row.name == contract.logits), None)
-    if logits is not None and len(logits.shape) == 3 and logits.shape[1] > 1:
-        saved = logits.figure.known - logits.figure.known // logits.shape[1]
-        now = format_bytes(logits.figure.known)
-        title = f"Keep only the last position's logits (of {logits.shape[1]:,}), now {now}"
-        yield Suggestion(title, saved, nothing)
+def _other_exports(planner: Planner, plan: Plan) -> Iterable[Suggestion]:
+    """Every rewrite of the model that can be made exactly, beside those that the plan assumes already."""
+    scenario = replace(plan.scenario, context=plan.context)
+    for rewrite in REWRITES:
+        if rewrite.suggested and rewrite.id not in scenario.as_if:
+            other = replace(scenario, as_if=(*scenario.as_if, rewrite.id))
+            found = _compare(planner, plan, other, rewrite.action, as_if=rewrite.id)
+            yield replace(found, how=rewrite.how(planner.model.contract))

@@ -7,8 +7,18 @@ from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from vramscope.errors import VramscopeError
+from vramscope.errors import ScenarioError, VramscopeError
 from vramscope.plan.pool import NO_POOL, BlockPool
+from vramscope.plan.scenario import (
+    CUDA_RUNTIME,
+    KEPT_TOKENS,
+    OWN_RUNTIME,
+    REFERENCE_RUNTIME,
+    STATE_ROWS,
+    Assumption,
+    BucketPolicy,
+    Scenario,
+)
 from vramscope.plan.shapes import AxisBound, Bounded, Exact, Refused
 from vramscope.plan.weight_types import StreamingPlan, WeightPlan, WeightRow
 
@@ -22,9 +32,11 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "CUDA_RUNTIME",
     "OWN_RUNTIME",
     "REFERENCE_RUNTIME",
     "UNKNOWN",
+    "Assumption",
     "AxisBound",
     "AxisRow",
     "BindingRow",
@@ -97,71 +109,6 @@ class Phase(Enum):
     DECODE = "decode"
     SINGLE = "run"
     """The one phase of a model that is not a decoder."""
-
-
-@dataclass(frozen=True, slots=True)
-class BucketPolicy:
-    """KV capacity: the next power of two, at least ``minimum``, at most the hard limit (semantics 2.9)."""
-
-    minimum: int = 256
-    growing: bool = False
-    """False: the cache is allocated for the whole context at once. True: it starts at a bucket and grows."""
-
-    def capacity(self, length: int, limit: int) -> int:
-        """Tokens of capacity for ``length`` valid tokens under ``limit``."""
-        power = 1 << max(length - 1, 0).bit_length()
-        return min(limit, max(power, self.minimum))
-
-
-KEPT_TOKENS = 32
-"""The newest tokens of every sequence that stay on the device: so many steps may run without a download."""
-STATE_ROWS = 2 + KEPT_TOKENS
-"""Of the decode state: the last token, the valid length, the newest tokens."""
-
-OWN_RUNTIME = "vramscope"
-"""Plans the scratch of VRAMScope's own host kernels."""
-
-CUDA_RUNTIME = "cuda"
-"""Plans the scratch of VRAMScope's own CUDA kernels."""
-
-REFERENCE_RUNTIME = "reference"
-"""Plans the scratch that the reference runtime's CUDA kernels document."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """What is asked: ``batch`` sequences, a prompt of ``prompt`` tokens, room for ``context`` tokens in all.
-
-    Attributes:
-        batch: sequences decoded together.
-        prompt: tokens of the prompt.
-        context: prompt and generated tokens together; 0 means the model's own limit.
-        card: a name in the card catalogue; empty when only ``budget`` (or nothing) is given.
-        budget: bytes that may be used, instead of a card's memory.
-        maxima: declared maxima of symbols, by name.
-        extents: what symbols of the inputs are exactly, by name; a maximum only bounds its symbol.
-        bucket: how the KV cache grows.
-        weight_budget: bytes that weights may take; those that do not fit are streamed from the model's file.
-        prefill_chunk: tokens that one pass over the prompt takes at most; 0: one pass takes all of it.
-        block_size: positions of one block of a paged cache; 0: the model's own.
-        kv_blocks: blocks of a paged cache's pool; 0: as many as every sequence needs to become full.
-        runtime: whose kernels' scratch is planned: :data:`OWN_RUNTIME`, :data:`CUDA_RUNTIME` or
-            :data:`REFERENCE_RUNTIME`.
-    """
-
-    batch: int = 1
-    prompt: int = 64
-    context: int = 0
-    card: str = ""
-    budget: int | None = None
-    maxima: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    extents: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    bucket: BucketPolicy = field(default_factory=BucketPolicy)
-    weight_budget: int | None = None
-    prefill_chunk: int = 0
-    block_size: int = 0
-    kv_blocks: int = 0
-    runtime: str = OWN_RUNTIME
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,12 +269,14 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A change to the scenario or the model and the bytes it saves, found by planning it."""
+    """A change to the scenario, or another export, and the bytes it saves, found by planning it."""
 
     title: str
     saves: int
     change: Mapping[str, int | str]
-    """Scenario fields to set; empty when the model itself must change."""
+    """Scenario fields to set; ``maxima`` names a symbol, ``as_if`` a rewrite that joins the scenario's."""
+    how: str = ""
+    """How to export the model so, where that is what it takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +297,12 @@ class Plan:
     axes: tuple[AxisRow, ...]
     notes: tuple[str, ...] = ()
     specialised: Model | None = None
-    """What was planned where known extents decide branches: phases tell of this model's values and steps."""
+    """What was planned where it is not the opened model: known extents decide branches, or another export is
+    assumed. Phases tell of this model's values and steps."""
+    assumes: tuple[Assumption, ...] = ()
+    """How the planned model differs from the file."""
+    as_it_is: int | None = None
+    """What the file as it is would take in the same scenario; None where nothing is assumed, or unknown."""
 
     @property
     def refusals(self) -> tuple[Refused, ...]:
@@ -380,3 +334,18 @@ class Plan:
         for refusal in self.refusals:
             raise refusal.error()
         return self
+
+    def require_runnable(self) -> Plan:
+        """This plan, or why nothing can run it: it assumes what the file is not.
+
+        Raises:
+            ScenarioError: the scenario assumes another export.
+        """
+        if not self.assumes:
+            return self
+        ids = ", ".join(item.id for item in self.assumes)
+        raise ScenarioError(
+            f"a run as if exported otherwise ({ids})",
+            "this file is not exported so: its graph and its weights are the ones it has",
+            f"Run it without --as-if {ids.replace(', ', ',')}, or export it so first",
+        )

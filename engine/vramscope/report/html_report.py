@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 from vramscope.report.entries import NodeEntry, add, entries, layers
 from vramscope.report.html_charts import arena_steps, colour_of, component_bar, headroom_lines, layer_bar
 from vramscope.report.measured import DECODE, measured, slowest
-from vramscope.report.text import after_text, asked_words, difference_text, figure_text, range_text
+from vramscope.report.text import (
+    after_text,
+    asked_words,
+    assumed_words,
+    difference_text,
+    figure_text,
+    range_text,
+)
 from vramscope.units import format_bytes
 
 if TYPE_CHECKING:
@@ -78,6 +85,7 @@ def _head(model: ModelInfo, info: PlanInfo) -> str:
         f'<p class="dim wrap">{escape(model.path)} · {model.nodes:,} nodes · {escape(", ".join(words))}</p>',
         f'<p class="verdict {tone}">{escape(info.verdict.sentence)}</p>',
     ]
+    lines += [f'<p class="wrap">{escape(words)}</p>' for words in assumed_words(info)]
     if info.verdict.blame:
         lines.append(f"<p>{escape(info.verdict.blame)}</p>")
     if info.verdict.largest_context is not None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vramscope.report.text import after_text, asked_words, difference_text, figure_text, percent_text
+from vramscope.report.text import (
+    after_text,
+    asked_words,
+    assumed_words,
+    difference_text,
+    figure_text,
+    percent_text,
+)
 from vramscope.units import format_bytes
 
 if TYPE_CHECKING:
@@ -32,6 +39,7 @@ def summary(model: ModelInfo, plan: PlanInfo) -> str:
         f"### {escape(model.name)}: {escape(verdict.kind)}",
         escape(f"{verdict.sentence[:1].upper()}{verdict.sentence[1:]}."),
         escape(f"Planned for {asked}."),
+        *map(escape, assumed_words(plan)),
         table(("component", "bytes", "known as", "made of"), rows, numbers=(1,)),
     ]
     helping = [

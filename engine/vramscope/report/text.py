@@ -40,7 +40,19 @@ def asked_words(model: ModelInfo, info: PlanInfo) -> list[str]:
         words.append(f"weight budget {format_bytes(asked.weight_budget)}")
     if asked.runtime != OWN_RUNTIME:
         words.append(f"{asked.runtime} runtime")
+    words += [f"as if with {item.title}" for item in info.assumes]
     return words
+
+
+def assumed_words(info: PlanInfo) -> list[str]:
+    """What the plan assumes of another export, as sentences; none where it is of the file as it is."""
+    if not info.assumes:
+        return []
+    titles = ", ".join(item.title for item in info.assumes)
+    found = [f"Planned as if exported otherwise: {titles}; the file itself is not so."]
+    if info.as_it_is is not None:
+        found.append(f"The file as it is takes {format_bytes(info.as_it_is)}.")
+    return [*found, *(f"How to export it with {item.title}: {item.how}" for item in info.assumes if item.how)]
 
 
 def figure_text(figure: BytesFigure) -> str:

@@ -75,7 +75,11 @@ class Runner:
             events: told what happens.
             governor: of the device, where sessions share one; left out, one for this session alone, whose
                 limit is the device's budget.
+
+        Raises:
+            ScenarioError: the plan assumes another export than the model's file.
         """
+        plan.require_runnable()
         self.planner = planner
         self.device = device
         self.plan = self._seen(plan)

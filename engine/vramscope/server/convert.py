@@ -9,6 +9,7 @@ from vramscope.decode.tokenizer_files import has_chat_template
 from vramscope.errors import ScenarioError
 from vramscope.messages.model import ContractInfo, InputInfo, KvInfo, ModelInfo
 from vramscope.messages.planning import (
+    AssumptionInfo,
     AxisInfo,
     BytesFigure,
     ComponentInfo,
@@ -54,6 +55,7 @@ def scenario_of(info: ScenarioInfo) -> Scenario:
         prefill_chunk=info.prefill_chunk,
         block_size=info.block_size,
         kv_blocks=info.kv_blocks,
+        as_if=tuple(info.as_if),
     )
 
 
@@ -74,6 +76,7 @@ def scenario_info(scenario: Scenario) -> ScenarioInfo:
         prefill_chunk=scenario.prefill_chunk,
         block_size=scenario.block_size,
         kv_blocks=scenario.kv_blocks,
+        as_if=list(scenario.as_if),
     )
 
 
@@ -201,6 +204,7 @@ def plan_info(
                 saves=item.saves,
                 change=dict(item.change),
                 headroom=headroom_after(plan, item),
+                how=item.how,
             )
             for item in suggestions or ()
         ],
@@ -208,6 +212,8 @@ def plan_info(
         node_rows=sum(len(item.nodes) for item in plan.phases),
         milliseconds=milliseconds,
         brief=suggestions is None,
+        assumes=[AssumptionInfo(id=item.id, title=item.title, how=item.how) for item in plan.assumes],
+        as_it_is=plan.as_it_is,
     )
 
 

@@ -165,7 +165,7 @@ class Engine:
             found,
             ticket=ticket,
             milliseconds=milliseconds,
-            growing=planner.growing,
+            growing=planner.under(scenario).growing,
         )
         self._plan, self._plan_info, self._tickets = plan, info, ticket
         return info
@@ -202,7 +202,8 @@ class Engine:
 
         wanted = replace(scenario, runtime=runtime_of(device))
         newest = self._plan is not None and self._plan.scenario == wanted
-        return (self.plan_made if newest else self.planner.plan(wanted)).require()
+        plan = self.plan_made if newest else self.planner.plan(wanted)
+        return plan.require_runnable().require()
 
     def prefill(self, params: PrefillParams, listener: Listener) -> RunInfo:
         """Starts a generation; loads the weights unless the same plan is loaded already."""

@@ -22,10 +22,13 @@ from vramscope_app.dialogs import (
 from vramscope_app.export_commands import ExportCommands
 from vramscope_app.look import Look
 from vramscope_app.menus import fill_recent, path_of_drop
+from vramscope_app.rows.scenario import without
 from vramscope_app.theme import DARK, LIGHT
 from vramscope_app.translation import tr
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from PySide6.QtGui import QAction, QDragEnterEvent, QDropEvent
     from PySide6.QtWidgets import QDockWidget, QMenu
 
@@ -133,6 +136,19 @@ class CommandWindow(ExportCommands):
         """Compares the plan with what the run took."""
         self.comparing.with_run()
         self._show_dock("compare")
+
+    def compare_as_it_is(self) -> None:
+        """Compares what is planned as if exported otherwise with the file as it is."""
+        self.comparing.keep_as_it_is()
+        self._show_dock("compare")
+
+    def plan_as_it_is(self) -> None:
+        """Assumes no other export any more."""
+        self._assume_less(self.controller.state.scenario.as_if)
+
+    def _assume_less(self, rewrites: Sequence[str]) -> None:
+        """Plans without some assumptions of another export."""
+        self.controller.edit(without(self.controller.state.scenario, *rewrites))
 
     def clear_baseline(self) -> None:
         """Compares with nothing any more."""

@@ -31,6 +31,14 @@ def _planned(state: AppState) -> bool:
     return state.ready and state.plan is not None
 
 
+def _assuming(state: AppState) -> bool:
+    return bool(state.scenario.as_if) and not state.report
+
+
+def _assumed(state: AppState) -> bool:
+    return _planned(state) and state.plan is not None and bool(state.plan.assumes) and not state.report
+
+
 def _prefill(state: AppState) -> bool:
     return state.idle and state.decoder
 
@@ -126,6 +134,8 @@ COMMANDS = (
             "Take back the last change of the scenario"),
     Command("redo", "&Redo scenario edit", "&Edit", "redo", "redo", ("Ctrl+Shift+Z", "Ctrl+Y"), _redoable,
             "Make the change again that was taken back"),
+    Command("plan_as_it_is", "Plan the file &as it is", "&Edit", "plan_as_it_is", "undo", (), _assuming,
+            "Assume no other export of the model any more"),
     Command("copy_table", "Copy table as &Markdown", "&Edit", "copy_table", "copy", ("Ctrl+Shift+M",), always,
             "Copy the table of the panel in use for an issue or a pull request"),
     Command("copy_summary", "&Copy verdict as Markdown", "&Edit", "copy_summary", "copy", ("Ctrl+Shift+C",),
@@ -166,6 +176,8 @@ COMMANDS = (
             _planned, "Compare with a saved report, or with another model planned in this scenario"),
     Command("compare_run", "Compare with its &run", "&Compare", "compare_run", "replay", ("Ctrl+Alt+B",),
             _measured, "Compare what was planned with what the run took at its peak"),
+    Command("compare_as_it_is", "Compare with the file as it &is", "&Compare", "compare_as_it_is", "compare",
+            (), _assumed, "Compare the plan of another export with that of the file as it is"),
     Command("clear_baseline", "&Forget the baseline", "&Compare", "clear_baseline", "close", (), always,
             "Compare with nothing any more"),
     Command("palette", "&Command palette…", "&View", "show_palette", "search", ("Ctrl+Shift+P",), always,

@@ -52,6 +52,10 @@ class Comparing(QObject):
         """What is shown now becomes the baseline."""
         self._control.client.call("baseline", BaselineParams())
 
+    def keep_as_it_is(self) -> None:
+        """The plan of the file as it is becomes the baseline."""
+        self._control.client.call("baseline", BaselineParams(as_it_is=True))
+
     def keep_path(self, path: str) -> None:
         """A model, planned in the scenario of now, or a saved report becomes the baseline."""
         if path:

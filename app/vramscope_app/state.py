@@ -169,6 +169,8 @@ class AppState:
         """Why the open model can be planned but not run; empty when it can run."""
         if self.report:
             return tr("A saved report has no model to run: open its model")
+        if self.scenario.as_if:
+            return tr("The file is not exported as it is planned: plan the file as it is to run it")
         return obstacle(self.model, self.scenario.runtime, self.hello)
 
     @property

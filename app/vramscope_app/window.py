@@ -173,6 +173,8 @@ class MainWindow(CommandWindow):
         self.overview.restart.connect(control.restart)
         self.overview.dismiss.connect(control.dismiss)
         self.overview.suggested.connect(self._apply)
+        self.overview.assumed.dropped.connect(self._assume_less)
+        self.overview.assumed.compare.connect(self.compare_as_it_is)
         self.overview.plan_without_weights.connect(control.open)
         for panel in (
             self.axes,

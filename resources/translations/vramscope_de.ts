@@ -250,6 +250,14 @@
             <translation>, {nodes} unbekannt</translation>
         </message>
         <message>
+            <source>4-bit weights in matrix products</source>
+            <translation>4-Bit-Gewichte in Matrixprodukten</translation>
+        </message>
+        <message>
+            <source>4-bit weights with zero points in matrix products</source>
+            <translation>4-Bit-Gewichte mit Nullpunkten in Matrixprodukten</translation>
+        </message>
+        <message>
             <source>4096, 1.5M or 2GiB</source>
             <translation>4096, 1.5M oder 2GiB</translation>
         </message>
@@ -288,10 +296,6 @@
         <message>
             <source>A captured graph's bindings appear here: a replay must find them unchanged</source>
             <translation>Die Bindungen eines aufgezeichneten Graphen erscheinen hier: ein Replay muss sie unverändert finden</translation>
-        </message>
-        <message>
-            <source>A click cannot do this: it is another export of the model</source>
-            <translation>Kein Klick kann das: es ist ein anderer Export des Modells</translation>
         </message>
         <message>
             <source>A component, a layer or a node; the one that differs most comes first</source>
@@ -390,6 +394,10 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
             <translation>Und</translation>
         </message>
         <message>
+            <source>Another export of the model: planned here, made by its exporter</source>
+            <translation>Ein anderer Export des Modells: hier geplant, gemacht von seinem Exporter</translation>
+        </message>
+        <message>
             <source>Apply this and plan again</source>
             <translation>Dies anwenden und neu planen</translation>
         </message>
@@ -408,6 +416,14 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
         <message>
             <source>As the &amp;desktop</source>
             <translation>Wie der Schreib&amp;tisch</translation>
+        </message>
+        <message>
+            <source>Assume no other export of the model any more</source>
+            <translation>Nimmt keinen anderen Export des Modells mehr an</translation>
+        </message>
+        <message>
+            <source>Assume nothing any more; undo brings it back</source>
+            <translation>Nimmt nichts mehr an; Rückgängig holt es zurück</translation>
         </message>
         <message>
             <source>Axes</source>
@@ -566,6 +582,10 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
             <translation>Klick auf einen Bereich verbreitert ihn, auf den obersten Balken (oder Rücktaste) geht zurück, auf einen Knoten zeigt ihn im Baum</translation>
         </message>
         <message>
+            <source>Click to plan without it</source>
+            <translation>Ein Klick plant ohne das</translation>
+        </message>
+        <message>
             <source>Click to set the context; on another batch's line that batch too</source>
             <translation>Klicken setzt den Kontext; auf der Linie eines anderen Batches auch diesen</translation>
         </message>
@@ -622,6 +642,10 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
             <translation>Karten vergleichen ({number})</translation>
         </message>
         <message>
+            <source>Compare the plan of another export with that of the file as it is</source>
+            <translation>Vergleicht den Plan eines anderen Exports mit dem der Datei, wie sie ist</translation>
+        </message>
+        <message>
             <source>Compare what was planned with what the run took at its peak</source>
             <translation>Vergleicht den Plan mit dem, was der Lauf in der Spitze brauchte</translation>
         </message>
@@ -644,6 +668,14 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
         <message>
             <source>Compare with nothing any more</source>
             <translation>Mit nichts mehr vergleichen</translation>
+        </message>
+        <message>
+            <source>Compare with the file as it &amp;is</source>
+            <translation>M&amp;it der Datei, wie sie ist, vergleichen</translation>
+        </message>
+        <message>
+            <source>Compare with the file as it is</source>
+            <translation>Mit der Datei, wie sie ist, vergleichen</translation>
         </message>
         <message>
             <source>Component</source>
@@ -746,6 +778,10 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
             <translation>Schließen</translation>
         </message>
         <message>
+            <source>Do not assume: {title}</source>
+            <translation>Nicht annehmen: {title}</translation>
+        </message>
+        <message>
             <source>Domain</source>
             <translation>Domäne</translation>
         </message>
@@ -836,6 +872,10 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
         <message>
             <source>Export report</source>
             <translation>Bericht exportieren</translation>
+        </message>
+        <message>
+            <source>Exported anew:</source>
+            <translation>Neu exportiert:</translation>
         </message>
         <message>
             <source>F&amp;ull screen</source>
@@ -974,6 +1014,14 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
             <translation>Wie die Bytes der Ausgaben bekannt sind: exakt, Schranke oder unbekannt</translation>
         </message>
         <message>
+            <source>How to export it so: {how}</source>
+            <translation>So wird es exportiert: {how}</translation>
+        </message>
+        <message>
+            <source>If exported so: {sentence}</source>
+            <translation>So exportiert: {sentence}</translation>
+        </message>
+        <message>
             <source>In the order in which it happened</source>
             <translation>In der Reihenfolge des Geschehens</translation>
         </message>
@@ -1002,8 +1050,8 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
             <translation>Ist Eingabe</translation>
         </message>
         <message>
-            <source>It fits when exported anew: {change}</source>
-            <translation>Neu exportiert passt es: {change}</translation>
+            <source>It fits when exported anew:</source>
+            <translation>Neu exportiert passt es:</translation>
         </message>
         <message>
             <source>Its length may move under fixed strides</source>
@@ -1018,12 +1066,36 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
             <translation>KV-Cache</translation>
         </message>
         <message>
+            <source>KV cache in 4 bits</source>
+            <translation>KV-Cache in 4 Bit</translation>
+        </message>
+        <message>
+            <source>KV cache in 8 bits</source>
+            <translation>KV-Cache in 8 Bit</translation>
+        </message>
+        <message>
             <source>KV fill</source>
             <translation>KV-Füllung</translation>
         </message>
         <message>
+            <source>Keep only the last position's logits</source>
+            <translation>Nur die Logits der letzten Position behalten</translation>
+        </message>
+        <message>
+            <source>Keep the KV cache in 4 bits</source>
+            <translation>Den KV-Cache in 4 Bit halten</translation>
+        </message>
+        <message>
+            <source>Keep the KV cache in 8 bits</source>
+            <translation>Den KV-Cache in 8 Bit halten</translation>
+        </message>
+        <message>
             <source>Keep the newest in view; moving the charts by mouse lets go</source>
             <translation>Das Neueste im Blick behalten; ein Ziehen mit der Maus lässt los</translation>
+        </message>
+        <message>
+            <source>Keep the plan of the file as it is as the baseline, and show what differs</source>
+            <translation>Behält den Plan der Datei, wie sie ist, als Grundlage und zeigt, was anders ist</translation>
         </message>
         <message>
             <source>Keep this plan as the baseline (Ctrl+B), then change the scenario or open another model or report: what differs is shown here. Or compare with a model or a report that is not open, or with the run.</source>
@@ -1370,8 +1442,28 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
             <translation>Physische Form</translation>
         </message>
         <message>
+            <source>Plan as if it were exported so</source>
+            <translation>Planen, als wäre es so exportiert</translation>
+        </message>
+        <message>
+            <source>Plan the file &amp;as it is</source>
+            <translation>Die D&amp;atei planen, wie sie ist</translation>
+        </message>
+        <message>
+            <source>Plan the file as it is</source>
+            <translation>Die Datei planen, wie sie ist</translation>
+        </message>
+        <message>
             <source>Plan without its weights</source>
             <translation>Ohne Gewichte planen</translation>
+        </message>
+        <message>
+            <source>Planned as if exported otherwise: {titles}</source>
+            <translation>Geplant, als wäre es anders exportiert: {titles}</translation>
+        </message>
+        <message>
+            <source>Planned as if:</source>
+            <translation>Geplant als ob:</translation>
         </message>
         <message>
             <source>Planned is {scratch}; choose another device to run it</source>
@@ -1780,6 +1872,14 @@ zu belegen; ein aufgezeichneter Graph geht verloren, wenn der Cache umzieht</tra
             <translation>Die Engine hat nichts geschrieben</translation>
         </message>
         <message>
+            <source>The file as it is takes {size}</source>
+            <translation>Die Datei, wie sie ist, braucht {size}</translation>
+        </message>
+        <message>
+            <source>The file is not exported as it is planned: plan the file as it is to run it</source>
+            <translation>Die Datei ist nicht so exportiert, wie geplant ist: sie läuft, wenn sie geplant wird, wie sie ist</translation>
+        </message>
+        <message>
             <source>The first binding that differed</source>
             <translation>Die erste abweichende Bindung</translation>
         </message>
@@ -1950,8 +2050,16 @@ in einer kleineren Arena als ein Durchgang durch alle</translation>
             <translation>Typen und Formen genügen zum Planen; laufen kann es nicht</translation>
         </message>
         <message>
-            <source>Use 4-bit weights in matrix products (blocks of 32; an estimate)</source>
-            <translation>4-Bit-Gewichte in Matrixprodukten (Blöcke von 32; eine Schätzung)</translation>
+            <source>Use 4-bit weights in matrix products</source>
+            <translation>4-Bit-Gewichte in Matrixprodukten verwenden</translation>
+        </message>
+        <message>
+            <source>Use 4-bit weights with zero points in matrix products</source>
+            <translation>4-Bit-Gewichte mit Nullpunkten in Matrixprodukten verwenden</translation>
+        </message>
+        <message>
+            <source>Use float16 for weights and activations</source>
+            <translation>Float16 für Gewichte und Aktivierungen verwenden</translation>
         </message>
         <message>
             <source>VRAMScope report (*{ending})</source>
@@ -2280,6 +2388,10 @@ op:=Add für das ganze Wort, "zwei Wörter" für ein Leerzeichen</translation>
             <translation>gleich</translation>
         </message>
         <message>
+            <source>equal weights stored once</source>
+            <translation>gleiche Gewichte einmal gespeichert</translation>
+        </message>
+        <message>
             <source>error</source>
             <translation>Fehler</translation>
         </message>
@@ -2452,6 +2564,10 @@ op:=Add für das ganze Wort, "zwei Wörter" für ein Leerzeichen</translation>
             <translation>noch zu beanspruchen</translation>
         </message>
         <message>
+            <source>logits of the last position alone</source>
+            <translation>Logits nur der letzten Position</translation>
+        </message>
+        <message>
             <source>measured</source>
             <translation>gemessen</translation>
         </message>
@@ -2590,6 +2706,10 @@ op:=Add für das ganze Wort, "zwei Wörter" für ein Leerzeichen</translation>
         <message>
             <source>outputs, before the arena shares places</source>
             <translation>Ausgaben, bevor die Arena Plätze teilt</translation>
+        </message>
+        <message>
+            <source>past and present in one buffer</source>
+            <translation>Past und Present in einem Puffer</translation>
         </message>
         <message>
             <source>peak</source>
@@ -2882,6 +3002,10 @@ heruntergeladen {downloads:,} ({download_bytes})</translation>
             <translation>Gewichte</translation>
         </message>
         <message>
+            <source>weights and activations in float16</source>
+            <translation>Gewichte und Aktivierungen in Float16</translation>
+        </message>
+        <message>
             <source>weights, at every node that reads them</source>
             <translation>Gewichte, bei jedem Knoten, der sie liest</translation>
         </message>
@@ -3125,6 +3249,14 @@ Ausgaben: {size}</translation>
         <message>
             <source>{sizes:,} blocks in {bytes}</source>
             <translation>{sizes:,} Blöcke in {bytes}</translation>
+        </message>
+        <message>
+            <source>{size} less than the file as it is</source>
+            <translation>{size} weniger als die Datei, wie sie ist</translation>
+        </message>
+        <message>
+            <source>{size} more than the file as it is</source>
+            <translation>{size} mehr als die Datei, wie sie ist</translation>
         </message>
         <message>
             <source>{symbol}: {low:,} to {high}{now}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QDialog
 
 from vramscope.messages.model import OpenParams
-from vramscope.messages.planning import PlanParams, ScenarioInfo
+from vramscope.messages.planning import AssumptionInfo, PlanParams, ScenarioInfo
 from vramscope.messages.running import TraceInfo
 from vramscope.protocol import ErrorInfo
 from vramscope_app import command_window, export_commands
@@ -160,6 +161,7 @@ SENDS = {
     "save": "export",
     "keep_baseline": "baseline",
     "compare_with": "baseline",
+    "compare_as_it_is": "baseline",
     "prefill": "prefill",
     "step": "step",
     "steps": "step",
@@ -186,7 +188,7 @@ SHOWS = {
     "dismiss",
     "shortcuts",
 }
-SHOWS |= {"about", "move_engine", "quit", "compare_run", "clear_baseline", "neighbours"}
+SHOWS |= {"plan_as_it_is", "about", "move_engine", "quit", "compare_run", "clear_baseline", "neighbours"}
 TAKES_OUT = {"save_picture", "save_table", "save_graph", "copy_table", "copy_summary", "copy_graph"}
 SHOWS |= TAKES_OUT
 
@@ -217,6 +219,10 @@ def test_every_command_runs_from_the_palette(
         notice=Refusal(call, ErrorInfo(code="Input", what="a", why="b")) if name == "dismiss" else None,
         history=History((scenario(9),), (scenario(8),)),
     )
+    if "as_it_is" in name:
+        assumes = [AssumptionInfo(id="kv8", title="KV cache in 8 bits")]
+        assumed = msgspec.structs.replace(control.state.plan, assumes=assumes)
+        control.state = replace(control.state, plan=assumed, scenario=ScenarioInfo(as_if=["kv8"]))
     control.changed.emit(control.state, control.state)
     window.comparing.state = Compared(run=name == "clear_baseline")
     before = (control.state, window.look.theme.name, window.windowState())

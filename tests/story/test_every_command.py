@@ -111,7 +111,22 @@ def compare_everything(choose: Chooser, monkeypatch: pytest.MonkeyPatch, report:
     choose("keep_baseline", lambda _: comparing.state.baseline is not None)
     answer(monkeypatch, "ask_other", report)
     choose("compare_with")
+    assume_everything(choose)
     choose("clear_baseline", lambda _: comparing.state.baseline is None)
+
+
+def assume_everything(choose: Chooser) -> None:
+    """Another export, beside the file as it is, and back."""
+    story = choose.story
+    before = story.state.plan
+    story.window.overview.suggested.emit({"as_if": "last-logits"})
+    story.journey.wait("the plan", lambda state: state.plan is not before and state.busy is None)
+    comparing = story.window.comparing
+    choose("compare_as_it_is", lambda _: comparing.state.found is not None)
+    found = comparing.state.found
+    assert found is not None
+    assert found.left.asked != found.right.asked
+    choose("plan_as_it_is", lambda state: state.plan is not None and not state.plan.assumes)
 
 
 def look_at_everything(choose: Chooser) -> None:

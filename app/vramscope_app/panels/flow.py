@@ -32,6 +32,12 @@ class FlowLayout(QLayout):
         """Takes an item."""
         self._items.append(item)
 
+    def insertWidget(self, place: int, widget: QWidget) -> None:  # noqa: N802 - as Qt's box layouts call it
+        """Takes a widget in front of the item that is at ``place`` now."""
+        self.addWidget(widget)
+        self._items.insert(place, self._items.pop())
+        self.invalidate()
+
     def count(self) -> int:
         """Items."""
         return len(self._items)

@@ -8,10 +8,12 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from vramscope_app.panels.assumed import AssumedLine
 from vramscope_app.panels.banner import Banner, push_button
 from vramscope_app.panels.bar import ComponentBar, Legend
 from vramscope_app.panels.suggestions import SuggestionMenu, SuggestionRow
 from vramscope_app.rows.bar import legend, measured_bar, plan_bar
+from vramscope_app.rows.exports import assumptions
 from vramscope_app.rows.report import report_message
 from vramscope_app.rows.verdict import death_message, failure_message, lighter_source, verdict_message
 from vramscope_app.translation import tr
@@ -50,6 +52,7 @@ class Overview(QWidget):
         self.verdict = Banner("verdict_banner", look)
         self.bar, self.legend = ComponentBar(look), Legend(look)
         self.suggestions, self.remedies = SuggestionMenu(look), SuggestionRow()
+        self.assumed = AssumedLine()
         self._restart = push_button(tr("Restart engine"), "restart_button", tr("Start the engine again"))
         self._show_node = push_button(tr("Show node"), "failure_jump", tr("Show the node in the tree"))
         self._without = push_button(
@@ -80,6 +83,7 @@ class Overview(QWidget):
             self.failure,
             self.report,
             self.verdict,
+            self.assumed,
             self.remedies,
             self.bar,
             self.legend,
@@ -115,6 +119,8 @@ class Overview(QWidget):
             self.remedies.setEnabled(not new.report)
         if new.plan is not old.plan or new.model is not old.model:
             self.verdict.show_message(verdict_message(new))
+        if new.plan is not old.plan or new.scenario != old.scenario:
+            self.assumed.set_assumptions(assumptions(new))
         if new.plan is not old.plan:
             self._show_suggestions(new.plan)
         if new.plan is not old.plan or new.live.measured != old.live.measured:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from vramscope.messages.planning import SuggestionInfo
     from vramscope_app.look import Look
 
-BUTTONS = 3
+BUTTONS, EXPORTS = 3, 2
+"""Buttons for changes of the scenario, and for other exports."""
 
 
 CHANGES = {
@@ -50,29 +51,38 @@ def suggestion_text(item: SuggestionInfo) -> str:
 
 
 def suggestion_tip(item: SuggestionInfo) -> str:
-    """What a click does, with every byte."""
-    lines = [tr("Apply this and plan again")]
+    """What a click does, with every byte, and for another export how it is made."""
+    export = "as_if" in item.change
+    lines = [tr("Plan as if it were exported so") if export else tr("Apply this and plan again")]
     if item.saves:
         lines.append(tr("saves {saves}", saves=exact_bytes(item.saves)))
     if item.headroom is not None:
         word = tr("fits then, to spare:") if item.headroom >= 0 else tr("does not fit then, short by")
         lines.append(f"{word} {exact_bytes(abs(item.headroom))}")
+    if item.how:
+        lines.append(tr("How to export it so: {how}", how=item.how))
     return "\n".join(lines)
 
 
 def first_choices(suggestions: Sequence[SuggestionInfo]) -> list[SuggestionInfo]:
-    """The suggestions that are worth a button: the first that one click can apply."""
-    return [item for item in suggestions if item.change][:BUTTONS]
+    """The suggestions that are worth a button: the first that change the scenario of this file."""
+    return [item for item in suggestions if item.change and "as_if" not in item.change][:BUTTONS]
 
 
-def only_cure(suggestions: Sequence[SuggestionInfo]) -> SuggestionInfo | None:
-    """The first change of the model itself that makes it fit, where no click does."""
-    fitting = [item for item in suggestions if (item.headroom or 0) >= 0 and item.saves]
-    return next(iter(fitting), None) if not any(item.change for item in fitting) else None
+def first_exports(suggestions: Sequence[SuggestionInfo]) -> list[SuggestionInfo]:
+    """The other exports that are worth a button: the first, those that make it fit before the others."""
+    return [item for item in suggestions if "as_if" in item.change][:EXPORTS]
+
+
+def advice(exports: Sequence[SuggestionInfo]) -> str:
+    """What stands in front of the exports' buttons: whether the first of them is enough."""
+    first = exports[0].headroom if exports else None
+    fits = first is not None and first >= 0
+    return tr("It fits when exported anew:") if fits else tr("Exported anew:")
 
 
 class SuggestionMenu(QToolButton):
-    """Every suggestion; those that change the model itself can only be read."""
+    """Every suggestion."""
 
     chosen = Signal(object)
     """The change of a suggestion, as a mapping."""
@@ -81,6 +91,7 @@ class SuggestionMenu(QToolButton):
         super().__init__()
         self._menu = QMenu(self)
         self.setObjectName("suggestions")
+        self._menu.setToolTipsVisible(True)
         self.setMenu(self._menu)
         self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
@@ -95,7 +106,7 @@ class SuggestionMenu(QToolButton):
         for item in suggestions:
             action = QAction(suggestion_text(item), self._menu)
             action.setData(dict(item.change))
-            action.setEnabled(bool(item.change))
+            action.setToolTip(suggestion_tip(item))
             self._menu.addAction(action)
         self.setText(tr("{n:,} suggestion(s)", n=len(suggestions)))
         self.setVisible(bool(suggestions))
@@ -120,37 +131,48 @@ class SuggestionRow(QWidget):
         self._label = QLabel(tr("Try"))
         self._label.setProperty("role", "muted")
         self.buttons = [QPushButton() for _ in range(BUTTONS)]
-        self._changes: list[dict[str, int | str]] = []
-        layout = FlowLayout(self)
-        layout.addWidget(self._label)
-        for place, button in enumerate(self.buttons):
-            button.setObjectName(f"suggestion_{place}")
-            button.clicked.connect(self._clicked)
-            layout.addWidget(button)
         self.advice = QLabel()
         self.advice.setObjectName("suggestion_advice")
-        self.advice.setToolTip(tr("A click cannot do this: it is another export of the model"))
-        layout.addWidget(self.advice)
+        self.advice.setProperty("role", "muted")
+        self.advice.setToolTip(tr("Another export of the model: planned here, made by its exporter"))
+        self.exports = [QPushButton() for _ in range(EXPORTS)]
+        self._changes: dict[QPushButton, dict[str, int | str]] = {}
+        self._lay_out()
         self.hide()
+
+    def _lay_out(self) -> None:
+        layout = FlowLayout(self)
+        layout.addWidget(self._label)
+        for name, buttons in (("suggestion", self.buttons), ("export", self.exports)):
+            if name == "export":
+                layout.addWidget(self.advice)
+            for place, button in enumerate(buttons):
+                button.setObjectName(f"{name}_{place}")
+                button.clicked.connect(self._clicked)
+                layout.addWidget(button)
 
     def set_suggestions(self, suggestions: Sequence[SuggestionInfo]) -> None:
         """Shows other suggestions; hides itself when there are none."""
-        first = first_choices(suggestions)
-        self._changes = [dict(item.change) for item in first]
-        for place, button in enumerate(self.buttons):
-            button.setVisible(place < len(first))
-            if place < len(first):
-                text = suggestion_text(first[place])
+        choices, exports = first_choices(suggestions), first_exports(suggestions)
+        self._changes = {}
+        self._fill(self.buttons, choices)
+        self._fill(self.exports, exports)
+        self._label.setVisible(bool(choices))
+        self.advice.setVisible(bool(exports))
+        self.advice.setText(advice(exports))
+        self.setVisible(bool(choices or exports))
+
+    def _fill(self, buttons: Sequence[QPushButton], items: Sequence[SuggestionInfo]) -> None:
+        for place, button in enumerate(buttons):
+            button.setVisible(place < len(items))
+            if place < len(items):
+                text = suggestion_text(items[place])
                 button.setText(text)
                 button.setAccessibleName(text)
-                button.setToolTip(suggestion_tip(first[place]))
-        cure = only_cure(suggestions)
-        self.advice.setVisible(cure is not None)
-        if cure is not None:
-            self.advice.setText(tr("It fits when exported anew: {change}", change=suggestion_text(cure)))
-        self.setVisible(bool(first) or cure is not None)
+                button.setToolTip(suggestion_tip(items[place]))
+                self._changes[button] = dict(items[place].change)
 
     def _clicked(self) -> None:
         sender = self.sender()
         if isinstance(sender, QPushButton):
-            self.chosen.emit(self._changes[self.buttons.index(sender)])
+            self.chosen.emit(self._changes[sender])

@@ -12,6 +12,8 @@ KEPT = 100
 """Edits that can be taken back."""
 ONE_EDIT_SECONDS = 1.0
 """Changes of the same fields that follow each other faster are one edit."""
+CLICKED = frozenset({"as_if"})
+"""Fields that nothing drags: each change of them is an edit of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,8 @@ def changed_fields(old: ScenarioInfo, new: ScenarioInfo) -> frozenset[str]:
 def record(history: History, old: ScenarioInfo, new: ScenarioInfo, now: float) -> History:
     """The history after an edit at ``now`` seconds; what was taken back before is forgotten."""
     fields = changed_fields(old, new)
-    goes_on = bool(history.past) and fields == history.fields and now - history.seconds < ONE_EDIT_SECONDS
+    dragged = fields == history.fields and not fields & CLICKED
+    goes_on = bool(history.past) and dragged and now - history.seconds < ONE_EDIT_SECONDS
     past = history.past if goes_on else (*history.past, old)[-KEPT:]
     return History(past, (), fields, now)
 

@@ -49,6 +49,8 @@ def verdict_message(state: AppState) -> Message:
 
 def _title(plan: PlanInfo) -> str:
     sentence = verdict_sentence(plan) or plan.verdict.kind
+    if plan.assumes:
+        return tr("If exported so: {sentence}", sentence=sentence)
     return sentence[:1].upper() + sentence[1:]
 
 

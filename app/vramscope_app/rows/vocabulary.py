@@ -38,10 +38,5 @@ PRECONDITIONS = (
     marked("Every node warm at its shapes"),
     marked("Every kernel can be recorded"),
 )
-SUGGESTIONS = (
-    marked("Store equal weights once"),
-    marked("Use 4-bit weights in matrix products (blocks of 32; an estimate)"),
-    marked("Share past and present in one buffer"),
-    marked("Prefill in passes of at most 256 tokens"),
-)
-"""Titles without a number in them; those that have one are worded by what they change."""
+SUGGESTIONS = (marked("Prefill in passes of at most 256 tokens"),)
+"""Titles that no number changes; those that have one are worded by what they change, exports by their id."""

@@ -52,6 +52,9 @@ class BaselineParams(msgspec.Struct, frozen=True, kw_only=True):
     A model is planned in ``scenario``, or in the newest plan's where there is none.
     """
 
+    as_it_is: bool = False
+    """What is shown, without the other export that its scenario assumes."""
+
     path: str = ""
     sample: str = ""
     scenario: ScenarioInfo | None = None

@@ -339,6 +339,21 @@ class Engine:
         more = extras(self, headroom=headroom, whole=whole)
         return document(self._info, self._plan_info, plan, self.run_record(), more)
 
+    def document_as_it_is(self) -> PlanDocument:
+        """The newest plan's scenario for the file as it is: no other export is assumed.
+
+        Raises:
+            InputError: nothing was planned yet.
+        """
+        from vramscope.report.document import document
+        from vramscope.server.convert import plan_info
+
+        planner, shown = self.planner, self.plan_made
+        plan = planner.plan(replace(shown.scenario, as_if=()))
+        info = plan_info(plan, planner.model.problems, None, ticket=0, milliseconds=0)
+        assert self._info is not None
+        return document(self._info, info, plan)
+
     def run_record(self) -> RunRecord | None:
         """What was planned for the newest run and what it took; None before there is one."""
         from vramscope.server.reporting import run_record

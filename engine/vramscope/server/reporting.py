@@ -137,7 +137,7 @@ def baseline(engine: Engine, params: BaselineParams, listener: Listener) -> Side
         source = OpenParams(path=params.path, sample=params.sample)
         kept = load_document(source, carried(params.scenario or engine.planned_scenario), listener)
     else:
-        kept = engine.document()
+        kept = engine.document_as_it_is() if params.as_it_is else engine.document()
     engine.shelf.baseline = kept
     return plan_side(kept)
 

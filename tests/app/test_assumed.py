@@ -38,14 +38,14 @@ def opened(script: Script) -> Script:
 
 def short(messages: ModuleType, *suggestions: SuggestionInfo) -> PlanInfo:
     """A plan that does not fit."""
-    made = messages.plan(ticket=2)
+    made: PlanInfo = messages.plan(ticket=2)
     verdict = msgspec.structs.replace(made.verdict, kind="does not fit", headroom=-1)
     return msgspec.structs.replace(made, verdict=verdict, suggestions=list(suggestions))
 
 
 def assumed(messages: ModuleType, *ids: str, as_it_is: int | None = 4096 * MIB) -> PlanInfo:
     """A plan of another export."""
-    made = messages.plan(ticket=3)
+    made: PlanInfo = messages.plan(ticket=3)
     return msgspec.structs.replace(
         made,
         scenario=msgspec.structs.replace(made.scenario, as_if=list(ids)),

@@ -221,6 +221,7 @@ def test_every_command_runs_from_the_palette(
     )
     if "as_it_is" in name:
         assumes = [AssumptionInfo(id="kv8", title="KV cache in 8 bits")]
+        assert control.state.plan is not None
         assumed = msgspec.structs.replace(control.state.plan, assumes=assumes)
         control.state = replace(control.state, plan=assumed, scenario=ScenarioInfo(as_if=["kv8"]))
     control.changed.emit(control.state, control.state)

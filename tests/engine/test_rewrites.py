@@ -15,7 +15,7 @@ from written_program import opened_bare, written
 from vramscope.api import Planner, Scenario, open_path
 from vramscope.plan.rewrites.table import KNOWN, REWRITES
 from vramscope.plan.rewrites.types import Rewritten, rebuilt
-from vramscope.plan.types import ComponentName
+from vramscope.plan.types import STATE_ROWS, ComponentName
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -230,7 +230,10 @@ def test_row_by_row_steps_behind_the_head_see_one_row(tmp_path: Path) -> None:
     assert program is not None
     shapes = {value.name: value.shape or () for value in program.values}
     assert [shapes[name][1] for name in ("raw", "part", "flat", "logits")] == [1] * 4
-    assert made.component(ComponentName.BINDINGS).figure.bytes == 8 * (2 * 24 + 2 * 64) + 4 * 2 * 16 + 2 * 24
+    assert (
+        made.component(ComponentName.BINDINGS).figure.bytes
+        == 8 * (2 * 24 + 2 * 64) + 4 * 2 * 16 + 2 * 8 * STATE_ROWS
+    )
 
 
 def test_a_program_with_bodies_keeps_what_they_read(tmp_path: Path) -> None:

@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CUDA_RUNTIME",
+    "KEPT_TOKENS",
     "OWN_RUNTIME",
     "REFERENCE_RUNTIME",
+    "STATE_ROWS",
     "UNKNOWN",
     "Assumption",
     "AxisBound",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from vramscope.messages.live import EMPTY_SNAPSHOT
 from vramscope.messages.model import OpenParams
 from vramscope.messages.planning import ExportParams
-from vramscope.messages.running import TraceParams
+from vramscope.messages.running import PrefillParams, RunModelParams, TraceParams
 from vramscope_app.rows.history import History
 from vramscope_app.rows.report import read_only, run_of
 from vramscope_app.rows.scenario import wished
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from vramscope_app.client import Refusal, Reply
+    from vramscope_app.client import Call, Refusal, Reply
     from vramscope_app.state import AppState
 
 KEPT_FAILURES = 20
@@ -61,6 +61,12 @@ def changes(state: AppState, reply: Reply, wishes: Mapping[str, Any] | None = No
     return taking[method](state, reply) if method in taking else {}
 
 
+def begun(call: Call) -> dict[str, Any]:
+    """What a request changes before it is answered: a run begins in its scenario."""
+    params = call.params
+    return {"ran": params.scenario} if isinstance(params, PrefillParams | RunModelParams) else {}
+
+
 def written(reply: Reply) -> str:
     """The file that the engine wrote for a request; empty for requests that write none."""
     return str(reply.call.params.path) if isinstance(reply.call.params, ExportParams | TraceParams) else ""
@@ -80,6 +86,7 @@ def fresh(source: msgspec.Struct | None) -> dict[str, Any]:
         "node": None,
         "neighbours": None,
         "run": EMPTY_RUN,
+        "ran": None,
         "capture": None,
         "verify": None,
         "profile": None,

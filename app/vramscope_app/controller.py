@@ -245,7 +245,7 @@ class Controller(QObject):
             self._stop_quiet()
         if call.method in answers.RESTARTING:
             self.cleared.emit()
-        self._set(busy=self._busy_now())
+        self._set(busy=self._busy_now(), **answers.begun(call))
 
     def _on_progress(self, progress: Progress) -> None:
         busy = self.state.busy

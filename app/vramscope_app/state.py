@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from vramscope.messages.live import EMPTY_SNAPSHOT, SnapshotInfo
 from vramscope.messages.planning import ScenarioInfo
 from vramscope.messages.running import RunInfo
@@ -16,13 +18,13 @@ from vramscope_app.rows.history import History
 from vramscope_app.translation import marked, tr
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from vramscope.messages.headroom import HeadroomCurves
     from vramscope.messages.model import Hello, ModelInfo, OpenParams
     from vramscope.messages.neighbours import NeighboursInfo
     from vramscope.messages.node import NodeInfo
-    from vramscope.messages.planning import PlanInfo
+    from vramscope.messages.planning import ComponentInfo, PlanInfo
     from vramscope.messages.running import CaptureInfo, ProfileInfo, RunModelInfo, TraceInfo, VerifyInfo
     from vramscope_app.client import Call, Death, Refusal
     from vramscope_app.rows.nodes import NodeTable
@@ -117,6 +119,8 @@ class AppState:
     node: NodeInfo | None = None
     """The inspected node; of an older plan while the newer one is asked."""
     run: RunInfo = EMPTY_RUN
+    ran: ScenarioInfo | None = None
+    """The scenario of the newest run; None before one."""
     capture: CaptureInfo | None = None
     verify: VerifyInfo | None = None
     profile: ProfileInfo | None = None
@@ -174,6 +178,16 @@ class AppState:
         return obstacle(self.model, self.scenario.runtime, self.hello)
 
     @property
+    def measured(self) -> Sequence[ComponentInfo]:
+        """What a run took in the scenario that is planned, whatever card it is judged against.
+
+        None of a run in another scenario: planned and measured bytes stand beside each other.
+        """
+        if self.ran is None or self.plan is None or _took(self.ran) == _took(self.plan.scenario):
+            return self.live.measured
+        return ()
+
+    @property
     def started(self) -> bool:
         """Whether a prompt was prefilled."""
         return self.run.position > 0
@@ -187,3 +201,8 @@ class AppState:
     def replayable(self) -> bool:
         """Whether a captured graph may be replayed."""
         return self.steppable and self.run.state == "ready"
+
+
+def _took(scenario: ScenarioInfo) -> ScenarioInfo:
+    """A scenario without what it is judged against."""
+    return msgspec.structs.replace(scenario, card="", budget=None)

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QLineEdit
 from vramscope.messages.model import OpenParams
 from vramscope.messages.planning import PlanParams, SuggestionInfo
 from vramscope.messages.running import PrefillParams, SamplingInfo
+from vramscope_app.client import Call
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -117,3 +118,28 @@ def test_a_wished_scenario_is_planned_once_and_then_forgotten(script: Script, me
     assert (script.controller.state.scenario.card, script.controller.state.scenario.batch) == ("H100 SXM", 4)
     script.answer("open", OpenParams(sample="other"), messages.model())
     assert script.controller.state.scenario == messages.model().scenario
+
+
+def test_what_a_run_took_stands_beside_the_plan_of_its_own_scenario_alone(
+    opened: Script, messages: ModuleType
+) -> None:
+    legend = opened.window.overview.legend
+    scenario = messages.plan().scenario
+
+    def told() -> str:
+        return legend._cells[0]._measured.text()
+
+    params = PrefillParams(scenario=scenario)
+    opened.client.sent.emit(Call(1, "prefill", params, 0.0))
+    opened.answer("prefill", params, messages.run())
+    opened.client.snapshot.emit(messages.snapshot())
+    assert told() == "· 3.00 GiB measured"
+    opened.plan(ticket=2, context=1024)
+    assert told() == "", "measured with another context"
+    other = msgspec.structs.replace(
+        messages.plan(ticket=3), scenario=msgspec.structs.replace(scenario, card="L4")
+    )
+    opened.answer("plan", PlanParams(scenario=other.scenario), other)
+    assert told() == "· 3.00 GiB measured", "the card does not change what a run takes"
+    opened.open()
+    assert opened.controller.state.ran is None

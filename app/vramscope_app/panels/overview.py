@@ -123,9 +123,9 @@ class Overview(QWidget):
             self.assumed.set_assumptions(assumptions(new))
         if new.plan is not old.plan:
             self._show_suggestions(new.plan)
-        if new.plan is not old.plan or new.live.measured != old.live.measured:
-            self.bar.set_bars(plan_bar(new.plan), measured_bar(new.live.measured, new.plan))
-            self.legend.set_entries(legend(new.plan, new.live.measured))
+        if new.plan is not old.plan or new.measured != old.measured:
+            self.bar.set_bars(plan_bar(new.plan), measured_bar(new.measured, new.plan))
+            self.legend.set_entries(legend(new.plan, new.measured))
 
     def _show_failure(self, state: AppState) -> None:
         self.failure.show_message(failure_message(state))

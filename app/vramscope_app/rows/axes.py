@@ -22,7 +22,7 @@ AXIS_HEADINGS = (
     Heading("In use", 8, "Of an axis that grows with the text: the tokens there are now", right=True),
     Heading("Ahead", 9, "Reserved ahead: bytes of the KV cache that no token fills yet", right=True),
     Heading("Known as", 9, "exact, bound, or refused"),
-    Heading("Because of", 11, "What bounds it"),
+    Heading("Because of", 13, "What bounds it"),
     Heading("Source", 32),
     Heading("Values", 7, "How many values have this dimension", right=True),
     Heading("First node", 34),

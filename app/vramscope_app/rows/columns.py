@@ -41,7 +41,7 @@ COLUMNS = (
         "Weights that the node reads, stored or made from stored ones before the first step",
         right=True,
     ),
-    NodeColumn("output_bytes", "Output", 11, "Bytes of the node's outputs", right=True),
+    NodeColumn("output_bytes", "Output", 12, "Bytes of the node's outputs", right=True),
     NodeColumn("workspace_bytes", "Workspace", 12, "Planned scratch; of a scope the largest", right=True),
     NodeColumn(
         "live_bytes", "Live", 10, "Arena bytes alive while the node runs; of a scope the most", right=True

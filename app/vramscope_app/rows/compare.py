@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 HEADINGS = (
     Heading("What", 36, "A component, a layer or a node; the one that differs most comes first"),
     Heading("Phase", 8),
-    Heading("A", 10, "The baseline", right=True),
-    Heading("B", 10, "What is shown now", right=True),
+    Heading("A", 16, "The baseline", right=True),
+    Heading("B", 16, "What is shown now", right=True),
     Heading("B − A", 13, "What B takes more (+) or less (−); the bar is its part of the largest", right=True),
     Heading("of A", 9, right=True),
     Heading("Shapes", 26, "Output shapes; both where they differ"),

@@ -36,7 +36,12 @@ def run_of(shown: ReportInfo) -> dict[str, object]:
     run = shown.run
     if run is None:
         return {"live": EMPTY_SNAPSHOT}
-    return {"live": run.snapshot, "profile": run.profile, "slots": SlotsInfo(groups=run.groups)}
+    return {
+        "live": run.snapshot,
+        "ran": run.scenario,
+        "profile": run.profile,
+        "slots": SlotsInfo(groups=run.groups),
+    }
 
 
 def report_message(state: AppState) -> Message:

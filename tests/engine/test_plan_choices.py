@@ -78,6 +78,12 @@ def test_of_cuts_that_copy_equally_much_the_one_with_the_largest_window_is_taken
     assert planner.plan(Scenario(weight_budget=5 * UNIT)).weights.bytes == 4 * UNIT
 
 
+def test_of_weights_that_are_read_equally_often_the_largest_that_fits_stays() -> None:
+    plan, resident = streamed(reading((8,), (14,), (2,), (6,)), 20 * UNIT)
+    assert resident == {6}, "2 fits too, and 6 no longer behind it"
+    assert (plan.step_bytes, plan.window) == (24 * UNIT, 14 * UNIT)
+
+
 def test_the_largest_weights_are_laid_first() -> None:
     with pytest.raises(ScenarioError) as refused:
         reading((1, 2), (2, 3)).plan(Scenario(weight_budget=1))

@@ -23,14 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """The device's answer: complete, or what is pending and why."""
+    """The device's answer: what is pending and why; complete where nothing is."""
 
     pending: tuple[Pending, ...] = ()
-
-    @property
-    def complete(self) -> bool:
-        """Whether everything is final."""
-        return not self.pending
 
     @property
     def refusals(self) -> Mapping[int, str]:

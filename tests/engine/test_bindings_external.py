@@ -49,6 +49,21 @@ def test_b02_external_memory_is_used_in_place_and_never_freed(relu: ProgramSessi
     assert relu.device_allocation_counts().allocations == counts.allocations
 
 
+def test_an_output_that_only_shows_other_bytes_is_written_into_the_callers_memory() -> None:
+    """A view cannot take external storage: it is made real there, eagerly and in a replay (semantics 2.5)."""
+    text = "g (float[4] x) => (float[2,2] y) <int64[2] s = {2,2}> { a = Neg(x) y = Reshape(a, s) }"
+    session = session_of(opened(text))
+    given, taken = f32(1, 2, 3, 4), np.zeros((2, 2), np.float32)
+    x = session.bind_external(given, (4,), input_name="x")
+    y = session.bind_external(taken, (2, 2), output_name="y")
+    session.run_with_device_bindings({}, [x, y])
+    assert taken.tolist() == [[-1, -2], [-3, -4]]
+    assert session.try_capture([x, y]).captured
+    given[:] = 5
+    assert session.replay([x, y])
+    assert taken.tolist() == [[-5, -5], [-5, -5]]
+
+
 def test_external_memory_lives_as_long_as_its_binding(relu: ProgramSession) -> None:
     given = f32(1, 2)
     seen = weakref.ref(given)

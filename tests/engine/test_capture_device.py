@@ -222,6 +222,26 @@ def test_r01_a_deferred_error_is_reported_after_the_wait_and_fails_only_its_own_
     assert device.latch.resets - before == 4, "before and after each of the two requests"
 
 
+def test_what_a_run_failed_with_is_told_beside_what_its_kernels_found() -> None:
+    class Failing(CheckingDevice):
+        def kernel(self, node: Node, spec: OpSpec) -> Kernel:
+            def fail(call: Call) -> None:
+                raise VramscopeError(call.node.name, "the launch was refused")
+
+            return fail if node.operator == "Neg" else super().kernel(node, spec)
+
+    text = "g (float[4] table, int64[2] at) => (float[2] y) { a = Gather(table, at) y = Neg(a) }"
+    session = session_of(opened(text), device=Failing())
+    feeds = {"table": np.zeros(4, np.float32), "at": np.array([0, 7])}
+    with pytest.raises(
+        DeferredValidationError, match="0x1; and the run failed: Neg_y: the launch was"
+    ) as caught:
+        session.run(feeds)
+    assert isinstance(caught.value.__cause__, VramscopeError)
+    with pytest.raises(VramscopeError, match="the launch was refused"):
+        session.run({**feeds, "at": np.array([0, 3])})
+
+
 def test_b13_validation_belongs_to_the_request_also_over_bindings_and_in_a_replay() -> None:
     device = CheckingDevice()
     session = session_of(opened(GATHER), device=device)

@@ -20,6 +20,7 @@ from vramscope.run.capture import SeamReason
 from vramscope.run.session_types import SessionOptions
 
 if TYPE_CHECKING:
+    from vramscope.graph.links import Links
     from vramscope.graph.model import Model, Program
     from vramscope.run.session import ProgramSession
 
@@ -184,10 +185,25 @@ def cone(outputs: str = "", extra: str = "", mask: str = "wide") -> str:
     return freeze_refusal(model.program, link(model.program), value)
 
 
+def without_past() -> tuple[Program, Links, int]:
+    text = """g (float[B,2,S,8] q, float[B,2,S,8] k, float[B,2,S,8] v, int64[B,M] mask) => (float[B,2,S,8] y)
+        { one = Constant<value_ints=[1,2]>() on = Cast<to=9>(mask) wide = Unsqueeze(on, one)
+          y = Attention(q, k, v, wide) }"""
+    program = opened(text, opsets=OPSET23).program
+    return program, link(program), program.inputs[3]
+
+
 def test_c25_a_mask_is_frozen_only_where_its_whole_cone_hides_the_width() -> None:
     assert cone() == ""
     assert "(Or) reads the mask" in cone(", bool[B,1,1,M] both", "both = Or(wide, wide)")
+    assert "(Add) reads the mask" in cone(", int64[B,M] more", "more = Add(mask, mask)")
     assert "graph output" in cone(", bool[B,1,1,M] wide")
+    windowed = """first = Constant<value_ints=[0]>() most = Constant<value_ints=[9223372036854775807]>()
+        axis = Constant<value_int=1>() places = CumSum(mask, axis) back = Sub(places, mask)
+        axes = Constant<value_ints=[1]>() part = Slice(back, first, most, axes) keep = Cast<to=9>(part)
+        far = Unsqueeze(keep, one) both = And(wide, far)"""
+    assert cone(extra=windowed, mask="both") == "", "a window that no longer cuts anything"
+    assert "(Attention) reads the mask" in freeze_refusal(*without_past())
     assert "no Attention" in cone(mask='""')
     allowed = """lo = Constant<value_ints=[1]>() hi = Constant<value_ints=[2]>() s = Shape(mask)
         last = Slice(s, lo, hi) ones = Constant<value_ints=[1,1,1]>() target = Concat<axis=0>(ones, last)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import resource
 import weakref
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
+from cuda_twin import twin_device
 from hypothesis import given
 from hypothesis import strategies as st
+from small_models import opened, session_of
 
+from vramscope.devices.host import HostDevice
+from vramscope.devices.ledger import Site
 from vramscope.devices.pages import CHUNK, HUGE_PAGE, SHARED, HostPages
 
 SIZES = st.sampled_from([0, 1, 255, SHARED[0] - 1, SHARED[0], 3 * 2**20 + 17, SHARED[-1], SHARED[-1] + 1])
@@ -55,3 +61,22 @@ def test_a_full_chunk_is_left_for_the_next() -> None:
 def test_a_refusal_of_the_system_is_passed_on() -> None:
     with pytest.raises(MemoryError):
         HostPages(256).take(2**62)
+
+
+def resident() -> int:
+    """Bytes of this process that are in memory."""
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize()
+
+
+def test_memory_of_the_host_is_committed_as_it_is_touched_and_that_of_a_card_at_once() -> None:
+    device, size = HostDevice(), 2**28
+    assert device.commits_on_demand
+    assert not twin_device()[0].commits_on_demand
+    before = resident()
+    buffer = device.allocate(Site("a test", "buffer"), size)
+    assert resident() - before < size // 8
+    buffer.bytes[: size // 2] = 1
+    assert size // 4 < resident() - before < size * 3 // 4
+    device.close()
+    session = session_of(opened("g (float[4] x) => (float[4] y) { y = Relu(x) }"))
+    assert session.governance.commits_on_demand

@@ -38,20 +38,30 @@ def relu(call: Call) -> None:
     np.maximum(x, 0, out=call.output(0, x.shape))
 
 
+def step_scratch(query: WorkspaceQuery) -> WorkspaceRequirement:
+    """256 bytes a row for one step."""
+    return WorkspaceRequirement(256 * query.input(0).shape[0], 256, Lifetime.STEP_SCOPED, "rows of a step")
+
+
 @pytest.fixture(autouse=True)
 def scratching(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Relu needs scratch here."""
-    row = OpSpec("", "Relu", relu, rows_scratch)
-    monkeypatch.setattr(table, "TABLE", MappingProxyType({**table.TABLE, ("", "Relu"): row}))
+    """Relu needs scratch here that stays, Neg some for a step."""
+    neg = table.TABLE["", "Neg"]
+    rows = {
+        ("", "Relu"): OpSpec("", "Relu", relu, rows_scratch),
+        ("", "Neg"): OpSpec("", "Neg", neg.kernel, step_scratch),
+    }
+    monkeypatch.setattr(table, "TABLE", MappingProxyType({**table.TABLE, **rows}))
 
 
 class Tight(HostDevice):
     """Refuses workspace of one size, once for each time it is told."""
 
     refusals = 0
+    size = 4 * ROW_BYTES
 
     def allocate(self, site: Site, size: int) -> Buffer:
-        if site.component == "workspace" and size == 4 * ROW_BYTES and self.refusals:
+        if site.component == "workspace" and size == self.size and self.refusals:
             self.refusals -= 1
             raise OutOfBudgetError(f"{size:,} bytes for {site}", "the device is full for now", requested=size)
         return super().allocate(site, size)
@@ -67,6 +77,48 @@ def slot(session: ProgramSession) -> tuple[int, int]:
     memory = session.runner.memory
     assert memory.workspace[KEPT].address % memory.alignments[KEPT] == 0
     return memory.workspace[KEPT].size, memory.alignments[KEPT]
+
+
+BRANCHES = """g (bool c, float[4,2] x) => (float[4,2] y) { z = Abs(x) y = If(c) <
+    then_branch = t () => (float[4,2] p) { p = Relu(z) },
+    else_branch = e () => (float[4,2] q) { q = Relu(z) }> }"""
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_p10_a_branch_runs_in_the_slot_that_was_planned_for_the_larger_of_both(flag: bool) -> None:
+    session = session_of(opened(BRANCHES))
+    assert slot(session) == (4096, 512)
+    held = session.runner.memory.workspace[KEPT]
+    held.bytes[:] = 0
+    x = np.array([[1, -2], [3, -4], [-5, 6], [-7, 8]], np.float32)
+    assert array_of(session.run({"c": np.array(flag), "x": x}), "y").tolist() == np.abs(x).tolist()
+    assert session.runner.memory.workspace[KEPT] is held
+    assert set(held.bytes.tolist()) == {7}, "the branch's kernel wrote all of it"
+
+
+BOTH = "g (float[N,2] x) => (float[N,2] y) { a = Relu(x) y = Neg(a) }"
+
+
+def test_the_persistent_slot_stays_when_the_step_slot_cannot_be_reserved_behind_it() -> None:
+    device = Tight()
+    session = session_of(opened(BOTH), {"N": 16}, device=device)
+    device.size, device.refusals = 16 * 256, 1
+    with pytest.raises(OutOfBudgetError, match="full for now"):
+        session.prepare({"x": np.zeros((16, 2), np.float32)})
+    assert slot(session) == (16 * ROW_BYTES, 512)
+    assert Lifetime.STEP_SCOPED not in session.runner.memory.workspace
+    assert session.state.preparation_required, "its shapes were valid"
+    session.prepare({"x": np.zeros((16, 2), np.float32)})
+    assert session.runner.memory.workspace[Lifetime.STEP_SCOPED].size == 16 * 256
+
+
+def test_a_preparation_for_what_is_not_valid_requires_nothing() -> None:
+    session = session_of(opened(GRAPH), {"N": 8})
+    for wrong in (np.zeros((2, 3), np.float32), np.zeros(2, np.float32), np.zeros((2, 2), np.int64)):
+        with pytest.raises(BindingError):
+            session.prepare({"x": wrong})
+    assert not session.state.preparation_required
+    run(session, 8)
 
 
 def test_p12_an_unprepared_session_replaces_its_slot_and_leaves_it_empty_when_refused() -> None:

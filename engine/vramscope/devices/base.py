@@ -164,6 +164,10 @@ class Device(Protocol):
         """
 
     @property
+    def commits_on_demand(self) -> bool:
+        """Whether a buffer's bytes are backed by memory only as they are touched."""
+
+    @property
     def generation(self) -> int:
         """Moves when the device's code and buffers are dropped: nothing recorded before may be launched."""
 

@@ -129,6 +129,11 @@ class HostDevice:
         return HostStopwatch()
 
     @property
+    def commits_on_demand(self) -> bool:
+        """The operating system maps a page when it is first touched."""
+        return True
+
+    @property
     def generation(self) -> int:
         """How often it was closed."""
         return self._closed

@@ -68,6 +68,11 @@ class Governance:
         return virtual_binding(self.runner.memory, spec, granule)
 
     @property
+    def commits_on_demand(self) -> bool:
+        """Whether the device backs memory only as it is touched: then a plan's bytes are taken bit by bit."""
+        return self.runner.device.commits_on_demand
+
+    @property
     def mapped(self) -> ZoneMetrics:
         """What virtual memory has mapped, and how its growth went."""
         zone = self.runner.memory.zone

@@ -176,6 +176,11 @@ class CudaDevice:
         return NodeKernel(self, BUILDERS.get((node.domain, node.operator), no_kernel), node, spec)
 
     @property
+    def commits_on_demand(self) -> bool:
+        """The driver backs a buffer when it is taken."""
+        return False
+
+    @property
     def generation(self) -> int:
         """How often it was closed."""
         return self._closed

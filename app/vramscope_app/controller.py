@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from vramscope_app.rows.history import History
 
 
+LONGEST_ID = 18
+"""Digits of a token id that a message can carry; no vocabulary has so many tokens."""
+
+
 class Controller(QObject):
     """Owns the client and the state. Everything happens in the GUI thread."""
 
@@ -173,18 +177,23 @@ class Controller(QObject):
                 self.client.cancel(call.id)
 
     def prefill(self, prompt: str, *, chat: bool, sampling: SamplingInfo) -> None:
-        """Starts a generation with a prompt, or with token ids where the model has no tokenizer."""
+        """Starts a generation with a prompt, or with token ids where the model has no tokenizer.
+
+        What is no list of ids then goes to the engine as a text, which says why it cannot be used.
+        """
         model = self.state.model
         if model is None:
             return
-        numbers = [int(word) for word in prompt.replace(",", " ").split() if word.isdecimal()]
-        as_ids = not model.has_tokenizer
+        words = prompt.replace(",", " ").split()
+        as_ids = not model.has_tokenizer and all(
+            word.isdecimal() and len(word) <= LONGEST_ID for word in words
+        )
         self.client.call(
             "prefill",
             PrefillParams(
                 scenario=self.state.scenario,
                 prompt="" if as_ids else prompt,
-                tokens=numbers if as_ids else [],
+                tokens=[int(word) for word in words] if as_ids else [],
                 chat=chat,
                 sampling=sampling,
                 device=device_of(self.state.scenario.runtime),

@@ -143,3 +143,27 @@ def test_what_a_run_took_stands_beside_the_plan_of_its_own_scenario_alone(
     assert told() == "· 3.00 GiB measured", "the card does not change what a run takes"
     opened.open()
     assert opened.controller.state.ran is None
+
+
+@pytest.mark.parametrize(
+    ("typed", "tokens", "prompt"),
+    [
+        ("1, 2 3", [1, 2, 3], ""),
+        ("1 2 x", [], "1 2 x"),
+        ("1 -2", [], "1 -2"),
+        ("9" * 30, [], "9" * 30),
+        ("", [], ""),
+    ],
+)
+def test_what_is_no_list_of_token_ids_is_left_to_the_engine_to_refuse(
+    script: Script, messages: ModuleType, monkeypatch: pytest.MonkeyPatch,
+    typed: str, tokens: list[int], prompt: str,
+) -> None:  # fmt: skip
+    bare = msgspec.structs.replace(messages.model(), has_tokenizer=False)
+    script.answer("open", OpenParams(sample="bare"), bare)
+    script.plan()
+    sent: list[PrefillParams] = []
+    monkeypatch.setattr(script.client, "call", lambda _method, params: sent.append(params))
+    script.window.run_panel.prompt.setPlainText(typed)
+    script.window.prefill()
+    assert (sent[0].tokens, sent[0].prompt) == (tokens, prompt)

@@ -123,6 +123,17 @@ def test_the_device_is_asked_once_an_epoch(device: type[AskedHost | AskedCard]) 
     assert card.asked == 2, "a kernel was missing in between"
 
 
+@pytest.mark.parametrize("runs", [0, 1])
+def test_the_first_epochs_are_asked_about_too(runs: int) -> None:
+    session = session_on("g (float[N,4] x) => (float[N,4] y) { y = Relu(x) }", device := AskedHost())
+    two = rows_of(session, 2)
+    for _ in range(runs):
+        session.run_with_device_bindings({}, two)
+    assert session.runner.gate.epoch == runs
+    assert session.try_capture(two).captured is bool(runs), "a cold node is declined"
+    assert device.asked == 1
+
+
 def test_a_decoders_epoch_begins_when_its_step_is_bound_anew() -> None:
     model, device = open_path(SAMPLES / "tiny-llama"), AskedHost()
     scenario = Scenario(prompt=8, context=64, bucket=BucketPolicy(minimum=16, growing=True))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from vramscope.devices.governor import Governor
     from vramscope.devices.governor_types import CapacityLease, Holder, Role, Tier
 
 
@@ -23,10 +22,26 @@ class Charge:
     size: int
 
 
+class Keeper(Protocol):
+    """Who granted leases: every change of one goes through it. What each raises, the lease says."""
+
+    def grow(self, lease: GovernorLease, extra: int) -> None:
+        """Claims ``extra`` bytes more for a lease."""
+
+    def shrink(self, lease: GovernorLease, size: int) -> int:
+        """Takes at most ``size`` bytes back."""
+
+    def transfer(self, source: GovernorLease, target: CapacityLease, size: int) -> int:
+        """Moves at most ``size`` bytes from one lease to another."""
+
+    def close(self, lease: GovernorLease) -> int:
+        """Takes a lease back whole."""
+
+
 class GovernorLease:
     """Bytes of one tier, held by one holder. Close it, or use it in a ``with``; closing twice is harmless."""
 
-    def __init__(self, governor: Governor, number: int, tier: Tier, role: Role, holder: Holder) -> None:
+    def __init__(self, governor: Keeper, number: int, tier: Tier, role: Role, holder: Holder) -> None:
         """Made by a governor alone."""
         self._governor = governor
         self._size = 0

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, TypeAlias
 import onnx_ir as ir
 from onnx_shape_inference import registry
 
-from vramscope.graph.unsettled import UNSETTLED_RULES, by_library
+from vramscope.graph.unsettled import UNSETTLED_RULES, Rule, by_library
 from vramscope.graph.walk import bodies_of, domain_of, input_of, integer_attribute
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from onnx_shape_inference import ShapeInferenceContext
 
 Extent: TypeAlias = "int | ir.SymbolicDim"
-Rule: TypeAlias = "Callable[[ShapeInferenceContext, ir.Node], None]"
 
 _MICROSOFT = "com.microsoft"
 _RUNTIME = "pkg.nxrt"

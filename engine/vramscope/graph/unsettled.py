@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from onnx_shape_inference import ShapeInferenceContext
 
-    from vramscope.graph.handlers import Rule
-
+Rule: TypeAlias = "Callable[[ShapeInferenceContext, ir.Node], None]"
 Fallback: TypeAlias = "Callable[[ShapeInferenceContext, ir.Node, ir.Shape], None]"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import tracemalloc
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from vramscope.devices.card import outside_of
 from vramscope.errors import UnsupportedOperatorError, VramscopeError
@@ -49,10 +49,19 @@ if TYPE_CHECKING:
     from vramscope.run.capture import CaptureReport
     from vramscope.run.graph import StepWork
     from vramscope.run.trace import Tracer
-    from vramscope.run.traffic import MixtureTraffic
 
 LOADING = "loading"
 """The ledger's phase while weights are loaded and memory is reserved."""
+
+
+class Watch(Protocol):
+    """Sees programs and weights of a session as they come."""
+
+    def loaded(self) -> None:
+        """The weights are resident."""
+
+    def attach(self, launches: Sequence[Launch]) -> None:
+        """A program was bound; its kernels may be exchanged."""
 
 
 class Runner:
@@ -92,7 +101,7 @@ class Runner:
         self.gate = ResourceGate(device)
         """What graphs of this session need."""
         self.temporaries: Figure = UNKNOWN
-        self.traffic: MixtureTraffic | None = None
+        self.traffic: Watch | None = None
         """Watches mixtures of experts while it is armed."""
         self._events = events
         self._born = time.perf_counter()

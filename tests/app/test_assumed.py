@@ -79,7 +79,8 @@ def test_the_advice_says_whether_an_export_is_enough() -> None:
     assert (advice([LOGITS]), advice([rest, LOGITS]), advice([])) == (
         "It fits when exported anew:", "Exported anew:", "Exported anew:",
     )  # fmt: skip
-    assert first_exports([HALVE, rest, LOGITS, LOGITS]) == [rest, LOGITS]
+    assert first_exports([HALVE, rest, LOGITS, LOGITS]) == [LOGITS, LOGITS], "those that are enough"
+    assert first_exports([rest, HALVE, rest, rest]) == [rest, rest]
     assert first_choices([rest, HALVE]) == [HALVE]
     assert suggestion_tip(LOGITS).startswith("Plan as if it were exported so")
     assert suggestion_tip(HALVE).startswith("Apply this and plan again")

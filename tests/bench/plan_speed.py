@@ -1,4 +1,4 @@
-"""Time of planning: an 8B opened and planned, SmolLM2's size planned again, a chain of 20,000 nodes.
+"""Time of planning: an 8B opened, planned and exported otherwise, SmolLM2's size, a chain of 20,000 nodes.
 
 Run it from the repository with ``.venv/bin/python tests/bench/plan_speed.py``; nothing is asserted.
 """
@@ -105,6 +105,34 @@ def _smol(folder: Path) -> None:
         print(f"SmolLM2's size, {len(model.program.steps)} steps, {card or budget or 'no card'}: {spent}")
 
 
+def _exports(_: Path) -> None:
+    """Suggestions of an 8B, whose other exports are made for them, and a re-plan of one of them."""
+    if not SHAPE.is_dir():
+        print(f"8B, other exports: skipped, {SHAPE} is not there")
+        return
+    from vramscope.api import Planner, Scenario, open_path, suggestions
+
+    planner = Planner(open_path(SHAPE, without_weights=True))
+    asked = Scenario(prompt=512, context=4096, card="RTX 3060")
+    plan = planner.plan(asked)
+    start = time.perf_counter()
+    suggestions(planner, plan)
+    made = time.perf_counter()
+    suggestions(planner, plan)
+    again = time.perf_counter()
+    print(
+        f"8B, {len(planner.model.program.steps)} steps: suggestions {(made - start) * 1000:.0f} ms "
+        f"the first time, {(again - made) * 1000:.1f} ms then"
+    )
+    contexts = iter(range(1000, 8000, 50))
+    for ids in ((), ("int4", "last-logits")):
+        question = replace(asked, as_if=ids)
+        spent = _milliseconds(
+            lambda asked: planner.plan(replace(asked, context=next(contexts))), question, 20
+        )
+        print(f"8B, re-planned as if {', '.join(ids) or 'exported as it is'}: {spent}")
+
+
 def _chain(folder: Path) -> None:
     """Plan a chain of 20,000 nodes over a symbolic batch, the largest batch included."""
     nodes = [
@@ -150,7 +178,12 @@ def _milliseconds(action: Callable[[Scenario], object], question: Scenario, time
     return f"{middle}, worst {max(walls):.1f} ms"
 
 
-_MEASURES: dict[str, Callable[[Path], None]] = {"8b": _large, "smol": _smol, "chain": _chain}
+_MEASURES: dict[str, Callable[[Path], None]] = {
+    "8b": _large,
+    "smol": _smol,
+    "exports": _exports,
+    "chain": _chain,
+}
 
 if __name__ == "__main__":
     main()

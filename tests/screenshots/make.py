@@ -261,6 +261,20 @@ def compared(studio: Studio) -> None:
     studio.shoot("report", "arena", "headroom", "inspector")
 
 
+def assumed(studio: Studio) -> None:
+    """A plan that does not fit, other exports of its model, and one of them beside the file as it is."""
+    studio.open(OpenParams(sample="tiny-llama"))
+    studio.plan_with(card="", budget=3 * 2**20, prompt=256, context=512)
+    studio.shoot("offered", "problems")
+    studio.plan_with(as_if=["last-logits", "kv8", "int4"])
+    studio.shoot("assumed", "headroom")
+    window = studio.journey.window
+    studio.do("compare_as_it_is")
+    studio.show("compare")
+    studio.journey.wait("the comparison", lambda _state: window.comparing.state.found is not None)
+    studio.shoot("assumed", "compare")
+
+
 def dead(studio: Studio) -> None:
     """The engine's process was killed under a run."""
     studio.open(OpenParams(sample="tiny-llama"))
@@ -304,6 +318,7 @@ def scenes(shape: Path | None, folder: Path) -> dict[str, Callable[[Studio], Non
         "segmented": segmented,
         "refused": refused,
         "compared": compared,
+        "assumed": assumed,
         "dead": dead,
     }
     if shape is not None:

@@ -53,7 +53,7 @@ class AssumedLine(QWidget):
             self._show_chip(self._chip(place), item.title, item.tip)
         for chip in self.chips[len(shown.items) :]:
             chip.hide()
-        self.saved.setText(f"· {shown.saved}" if shown.saved else "")
+        self.saved.setText(shown.saved)
         self.saved.setToolTip(shown.saved_tip)
         self.saved.setVisible(bool(shown.saved))
         self.compare_button.setEnabled(shown.comparable)

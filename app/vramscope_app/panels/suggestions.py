@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QLabel, QMenu, QPushButton, QToolButton, QWidget
+from PySide6.QtWidgets import QLabel, QMenu, QPushButton, QToolButton, QVBoxLayout, QWidget
 
-from vramscope_app.panels.flow import FlowLayout
+from vramscope_app.panels.flow import LINE_SPACING, FlowLayout
 from vramscope_app.text import exact_bytes, short_bytes
 from vramscope_app.translation import marked, tr
 
@@ -38,10 +38,15 @@ def suggestion_title(item: SuggestionInfo) -> str:
 
 def suggestion_text(item: SuggestionInfo) -> str:
     """A suggestion in one line, with what is still missing after it; a declared maximum saves nothing."""
-    if not item.saves:
-        return suggestion_title(item)
     short = item.headroom is not None and item.headroom < 0
     rest = tr(", still short by {headroom}", headroom=short_bytes(-(item.headroom or 0))) if short else ""
+    return saving_text(item, rest)
+
+
+def saving_text(item: SuggestionInfo, rest: str = "") -> str:
+    """A suggestion and the bytes it saves; ``rest`` is what else is to say of it."""
+    if not item.saves:
+        return suggestion_title(item)
     return tr(
         "{title} · saves {saves}{rest}",
         title=suggestion_title(item),
@@ -70,8 +75,10 @@ def first_choices(suggestions: Sequence[SuggestionInfo]) -> list[SuggestionInfo]
 
 
 def first_exports(suggestions: Sequence[SuggestionInfo]) -> list[SuggestionInfo]:
-    """The other exports that are worth a button: the first, those that make it fit before the others."""
-    return [item for item in suggestions if "as_if" in item.change][:EXPORTS]
+    """The other exports that are worth a button: those that are enough, or the first where none is."""
+    exports = [item for item in suggestions if "as_if" in item.change]
+    enough = [item for item in exports if item.headroom is not None and item.headroom >= 0]
+    return (enough or exports)[:EXPORTS]
 
 
 def advice(exports: Sequence[SuggestionInfo]) -> str:
@@ -137,40 +144,47 @@ class SuggestionRow(QWidget):
         self.advice.setToolTip(tr("Another export of the model: planned here, made by its exporter"))
         self.exports = [QPushButton() for _ in range(EXPORTS)]
         self._changes: dict[QPushButton, dict[str, int | str]] = {}
+        self._lines: list[QWidget] = []
         self._lay_out()
         self.hide()
 
     def _lay_out(self) -> None:
-        layout = FlowLayout(self)
-        layout.addWidget(self._label)
-        for name, buttons in (("suggestion", self.buttons), ("export", self.exports)):
-            if name == "export":
-                layout.addWidget(self.advice)
+        """Changes of the scenario in one line, other exports in the next."""
+        lines = QVBoxLayout(self)
+        lines.setContentsMargins(0, 0, 0, 0)
+        lines.setSpacing(LINE_SPACING)
+        parts = (("suggestion", self._label, self.buttons), ("export", self.advice, self.exports))
+        for name, label, buttons in parts:
+            line = QWidget()
+            layout = FlowLayout(line)
+            layout.addWidget(label)
             for place, button in enumerate(buttons):
                 button.setObjectName(f"{name}_{place}")
                 button.clicked.connect(self._clicked)
                 layout.addWidget(button)
+            lines.addWidget(line)
+            self._lines.append(line)
 
     def set_suggestions(self, suggestions: Sequence[SuggestionInfo]) -> None:
         """Shows other suggestions; hides itself when there are none."""
         choices, exports = first_choices(suggestions), first_exports(suggestions)
         self._changes = {}
-        self._fill(self.buttons, choices)
-        self._fill(self.exports, exports)
-        self._label.setVisible(bool(choices))
-        self.advice.setVisible(bool(exports))
+        self._fill(self.buttons, [(item, suggestion_text(item)) for item in choices])
+        self._fill(self.exports, [(item, saving_text(item)) for item in exports])
+        for line, items in zip(self._lines, (choices, exports), strict=True):
+            line.setVisible(bool(items))
         self.advice.setText(advice(exports))
         self.setVisible(bool(choices or exports))
 
-    def _fill(self, buttons: Sequence[QPushButton], items: Sequence[SuggestionInfo]) -> None:
-        for place, button in enumerate(buttons):
-            button.setVisible(place < len(items))
-            if place < len(items):
-                text = suggestion_text(items[place])
-                button.setText(text)
-                button.setAccessibleName(text)
-                button.setToolTip(suggestion_tip(items[place]))
-                self._changes[button] = dict(items[place].change)
+    def _fill(self, buttons: Sequence[QPushButton], items: Sequence[tuple[SuggestionInfo, str]]) -> None:
+        for button in buttons[len(items) :]:
+            button.hide()
+        for button, (item, text) in zip(buttons, items, strict=False):
+            button.setText(text)
+            button.setAccessibleName(text)
+            button.setToolTip(suggestion_tip(item))
+            button.show()
+            self._changes[button] = dict(item.change)
 
     def _clicked(self) -> None:
         sender = self.sender()

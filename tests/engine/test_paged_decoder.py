@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import onnx
 import pytest
@@ -14,8 +15,13 @@ from vramscope.cli.main import main
 from vramscope.decode.decoder import Decoder
 from vramscope.decode.types import DecodeState
 from vramscope.errors import InputError
+from vramscope.messages.model import OpenParams
+from vramscope.messages.planning import PlanParams, ScenarioInfo
 from vramscope.plan.types import Scenario
 from vramscope.run.events import Event, EventKind
+from vramscope.server.engine import Engine
+from vramscope.server.listener import Listener
+from vramscope.server.reporting import carried
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -168,3 +174,23 @@ def test_the_command_line_plans_and_runs_blocks(
     assert "9 KV blocks" in said
     assert main(["run", model, *options, "--tokens", "54,74,71", "--steps", "24"]) == 0
     assert "2 of 9 blocks of 16 tokens; " in capsys.readouterr().out
+
+
+def test_inspection_tells_the_block_size_and_where_it_is_from(
+    shared_models: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["inspect", str(shared_models / "tiny" / NAME)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "4 buffers, paged, blocks of 256 tokens (genai_config.json, engine.dynamic_batching" in said
+    assert main(["inspect", str(shared_models / "tiny" / PLAIN)]) == 0
+    assert "blocks of" not in capsys.readouterr().out
+
+
+def test_a_growing_scenario_is_carried_to_a_paged_model_as_a_pool(shared_models: Path) -> None:
+    engine = Engine()
+    asked = msgspec.structs.replace(ScenarioInfo(context=64), bucket_growing=True, block_size=16)
+    for name, growing in ((NAME, False), (PLAIN, True)):
+        info = engine.open(OpenParams(path=str(shared_models / "tiny" / name)), Listener())
+        wanted = carried(asked)(info)
+        assert (wanted.bucket_growing, wanted.block_size) == (growing, 16)
+        assert engine.plan(PlanParams(scenario=wanted), Listener()).verdict.needed.bytes

@@ -118,8 +118,11 @@ def _show_contract(out: Console, info: ModelInfo) -> None:
     out.print(f"  context   at most {limit} tokens{source}; vocabulary {contract.vocabulary:,}")
     out.print(f"  feeds     {', '.join(f'{name} = {feed}' for name, feed in contract.feeds.items())}")
     forms = Counter((pair.form, pair.reason) for pair in contract.kv)
+    blocks = (
+        f", blocks of {contract.block_size:,} tokens ({contract.block_source})" if contract.block_size else ""
+    )
     for (form, reason), pairs in forms.items():
-        out.print(f"  KV cache  {pairs} buffers, {form}{f': {reason}' if reason else ''}")
+        out.print(f"  KV cache  {pairs} buffers, {form}{f': {reason}' if reason else ''}{blocks}")
     out.print(f"  tokenizer {'yes' if info.has_tokenizer else 'no: prompts are token ids'}")
     for note in contract.notes:
         out.print(f"  note      {note}")

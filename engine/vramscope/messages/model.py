@@ -84,6 +84,9 @@ class ContractInfo(msgspec.Struct, frozen=True, kw_only=True):
     context_source: str
     kv: list[KvInfo]
     notes: list[str]
+    block_size: int = 0
+    """Positions of one block of a paged cache, as the model says; 0: it says nothing."""
+    block_source: str = ""
 
 
 class InputInfo(msgspec.Struct, frozen=True, kw_only=True):

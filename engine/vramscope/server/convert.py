@@ -136,7 +136,7 @@ def _inputs(program: Program) -> list[InputInfo]:
 
 
 def _contract(contract: DecoderContract) -> ContractInfo:
-    limit = contract.context_limit
+    limit, blocks = contract.context_limit, contract.block_size
     return ContractInfo(
         dialect=contract.dialect,
         feeds={name: feed.value for name, feed in contract.feeds.items()},
@@ -159,6 +159,8 @@ def _contract(contract: DecoderContract) -> ContractInfo:
             for pair in contract.kv
         ],
         notes=list(contract.notes),
+        block_size=blocks.value if blocks else 0,
+        block_source=blocks.source if blocks else "",
     )
 
 

@@ -1,0 +1,76 @@
+"""Decoders exported again with a paged cache give the same tokens, in every precision."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from paged_twin import paged_twin
+
+from vramscope.api import make_plan, open_path
+from vramscope.build.smollm2 import export_smollm2
+from vramscope.decode.decoder import Decoder
+from vramscope.devices.host import HostDevice
+from vramscope.plan.types import Scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+PROMPT = [54, 74, 71, 223, 69, 67, 82, 75]
+PROMPTS = ([*PROMPT], [*PROMPT[:3]], [*PROMPT[2:], *PROMPT, *PROMPT])
+LIMITS = {
+    "tiny-llama-fp32-cpu": 5e-5,
+    "tiny-llama-tied-fp32-cpu": 5e-5,
+    "tiny-llama-fp16-cuda": 2e-2,
+    "tiny-llama-bf16-cuda": 1e-1,
+    "tiny-llama-int4-cpu": 1e-4,
+    "tiny-llama-int8-cpu": 1e-4,
+    "tiny-llama-int4-cpu-qdq": 1e-4,
+}
+"""Largest difference of logits."""
+ANSWERED = 8
+"""Tokens of each answer."""
+
+
+def decoder_of(folder: Path, prompts: Sequence[Sequence[int]]) -> Decoder:
+    model = open_path(folder)
+    longest = max(map(len, prompts))
+    made = Decoder(model, make_plan(model, Scenario(len(prompts), longest, 100, block_size=16)))
+    made.load()
+    return made
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_the_twin_gives_the_same_tokens(shared_models: Path, tmp_path: Path, name: str) -> None:
+    folder = shared_models / "tiny" / name
+    plain, paged = (decoder_of(item, PROMPTS) for item in (folder, paged_twin(folder, tmp_path / "paged")))
+    assert paged.plan.kv.pool.block_size == 16
+    for count in range(60):
+        expected, found = (item.advance() if count else item.prefill(PROMPTS) for item in (plain, paged))
+        difference = np.abs(np.subtract(paged.logits(), plain.logits())).max()
+        assert difference <= LIMITS[name], (count, difference)
+        assert found.tokens == expected.tokens, count
+    assert paged.snapshot().steps_replayed > 50
+    assert paged.device.ledger.total.peak_bytes == paged.plan.total.bytes
+
+
+@pytest.mark.slow
+def test_smollm2_answers_from_blocks(shared_models: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    place = tmp_path_factory.mktemp("smollm2")
+    folder = paged_twin(export_smollm2(place / "plain", "fp16"), place / "paged")
+    model = open_path(folder)
+    truth = json.loads((shared_models / "groundtruth_smollm2-135m.json").read_text())
+    prompts = [case["prompt_ids"] for case in truth]
+    longest = max(map(len, prompts))
+    scenario = Scenario(len(prompts), longest, 128, block_size=16)
+    decoder = Decoder(model, make_plan(model, scenario), device=HostDevice(threads=2))
+    decoder.load()
+    steps = [decoder.prefill(prompts).tokens]
+    while len(steps) < ANSWERED:
+        steps.append(decoder.advance().tokens)
+    for entry, case in enumerate(truth):
+        assert [tokens[entry] for tokens in steps] == case["new_ids"][:ANSWERED]
+    decoder.close()

@@ -1,4 +1,4 @@
-"""A paged decoder in the window: its pool is planned, smaller blocks are a click, and a run tells its blocks."""
+"""A paged decoder in the window: its pool is planned, smaller blocks are a click, a run tells its blocks."""
 
 from __future__ import annotations
 

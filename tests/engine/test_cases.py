@@ -9,6 +9,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from planned_models import activations, chain, opened, planner_of, value_of
+from small_models import opened as small
+from small_models import session_of
 
 from vramscope.api import Planner, Scenario, open_path
 from vramscope.errors import ScenarioError, ShapeOverflowError, SymbolConflictError, UnboundedAxisError
@@ -16,6 +18,7 @@ from vramscope.plan.activations import exact_sizes
 from vramscope.plan.suggest import suggestions
 from vramscope.plan.symbols import bind_symbols
 from vramscope.plan.types import BucketPolicy, Certainty, ComponentName, Phase
+from vramscope.run.capture import SeamReason
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -216,6 +219,19 @@ def test_case_19_non_zero_is_bounded_by_its_input(tmp_path: Path) -> None:
     assert (row.figure.bytes, row.figure.certainty) == (393_216, Certainty.BOUND)
     axis = next(axis for axis in plan.axes if axis.high == 16_384)
     assert "NonZero" in axis.source
+
+
+def test_case_19_a_capture_declines_what_data_decides() -> None:
+    session = session_of(small("g (float[1,128,128] x) => (int64[3,K] y) { y = NonZero(x) }"))
+    x = session.allocate_binding((1, 128, 128), input_name="x")
+    y = session.allocate_binding((3, 16_384), output_name="y")
+    x.write(np.ones((1, 128, 128), np.float32))
+    session.run_with_device_bindings({}, [x, y])
+    report = session.try_capture([x, y])
+    assert not report.captured
+    (seam,) = (item for item in report.declines if item.seam is not None)
+    assert (seam.node, seam.seam) == ("NonZero_y", SeamReason.UNRESOLVED_OUTPUT_SHAPE)
+    assert seam.reason == "an output's shape depends on data"
 
 
 def tied(folder: Path, *, equal_copies: bool) -> Model:

@@ -57,6 +57,9 @@ def read_trace(path: Path) -> TraceFile:
             assert event["args"], event
             assert all(isinstance(value, int) for value in event["args"].values()), event
     for _, track in _tracks(events):
+        assert track == sorted(track, key=lambda item: (item["ts"], -item["dur"])), (
+            "the outer one comes first"
+        )
         _nested(track)
     return TraceFile(events, found["otherData"])
 

@@ -73,9 +73,13 @@ def _about(trace: Trace) -> dict[str, str]:
 
 
 def trace_events(trace: Trace) -> Iterator[TraceEvent]:
-    """Every event: first the names of the tracks, then what was recorded."""
+    """Every event: first the names of the tracks, then what was recorded.
+
+    In the order of their beginnings, and of two that begin together the longer one first: that is how viewers
+    tell which lies inside the other.
+    """
     yield from chain(_tracks(trace), _lost(trace))
-    for record in trace.records:
+    for record in sorted(trace.records, key=_order):
         match record:
             case Span():
                 yield _span(record, trace.started)
@@ -109,6 +113,11 @@ def _lost(trace: Trace) -> Iterator[TraceEvent]:
 
 def _begin(record: Span | Mark | Sample) -> float:
     return record.start if isinstance(record, Span) else record.at
+
+
+def _order(record: Span | Mark | Sample) -> tuple[float, float]:
+    length = record.end - record.start if isinstance(record, Span) else 0.0
+    return _begin(record), -length
 
 
 def _track(span: Span) -> int:

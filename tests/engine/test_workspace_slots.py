@@ -10,14 +10,25 @@ import pytest
 from small_models import array_of, opened, session_of
 
 from vramscope.devices.host import HostDevice
-from vramscope.errors import AllocationFailedError, BindingError, OutOfBudgetError, WorkspaceNotPreparedError
+from vramscope.errors import (
+    AllocationFailedError,
+    BindingError,
+    OutOfBudgetError,
+    VramscopeError,
+    WorkspaceNotPreparedError,
+)
 from vramscope.ops import table
 from vramscope.ops.spec import Lifetime, OpSpec, WorkspaceQuery, WorkspaceRequirement
+from vramscope.plan.types import ComponentName
+from vramscope.run.bodies import BodyRunner
 
 if TYPE_CHECKING:
     from vramscope.devices.base import Buffer
     from vramscope.devices.ledger import Site
-    from vramscope.ops.call import Call
+    from vramscope.graph.model import Step
+    from vramscope.ops.call import Call, Tensor
+    from vramscope.plan.arena import ArenaPlan
+    from vramscope.run.memory import SessionMemory
     from vramscope.run.session import ProgramSession
 
 ROW_BYTES = 1024
@@ -94,6 +105,31 @@ def test_p10_a_branch_runs_in_the_slot_that_was_planned_for_the_larger_of_both(f
     assert array_of(session.run({"c": np.array(flag), "x": x}), "y").tolist() == np.abs(x).tolist()
     assert session.runner.memory.workspace[KEPT] is held
     assert set(held.bytes.tolist()) == {7}, "the branch's kernel wrote all of it"
+
+
+def test_what_a_branch_inherits_must_be_large_and_aligned_enough() -> None:
+    session = session_of(opened(BRANCHES))
+    memory, feeds = session.runner.memory, {"c": np.array(True), "x": np.ones((4, 2), np.float32)}
+    memory.alignments[KEPT] = 256
+    with pytest.raises(WorkspaceNotPreparedError) as weak:
+        BodyRunner(*_branch(session)).run("then_branch", [])
+    assert (weak.value.required_alignment, weak.value.prepared_alignment) == (512, 256)
+    assert weak.value.node == "Relu_0"
+    memory.alignments[KEPT] = 512
+    memory.give(memory.workspace.pop(KEPT))
+    memory.workspace[KEPT] = memory.take(ComponentName.WORKSPACE, KEPT.value, 4095)
+    with pytest.raises(VramscopeError, match="needs 4,096 bytes and 4,095 are prepared"):
+        BodyRunner(*_branch(session)).run("then_branch", [])
+    assert array_of(session.run(feeds), "y").tolist() == [[1, 1]] * 4, "a run replaces the slot"
+
+
+def _branch(session: ProgramSession) -> tuple[Step, dict[int, Tensor], SessionMemory, ArenaPlan]:
+    """What the If's bodies run with: the value that they capture is all ones."""
+    program, plan = session.runner.planner.model.program, session.runner.plan
+    (step,) = (item for item in program.steps if item.bodies)
+    ones: Tensor = np.ones((4, 2), np.float32)
+    outer = dict.fromkeys(step.bodies["then_branch"].captures.values(), ones)
+    return step, outer, session.runner.memory, plan.phases[0].arena
 
 
 BOTH = "g (float[N,2] x) => (float[N,2] y) { a = Relu(x) y = Neg(a) }"

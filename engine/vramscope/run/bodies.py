@@ -15,8 +15,10 @@ from vramscope.ops.call import Call, Packed, Tensor, compute
 from vramscope.ops.kernels.planned import query_of
 from vramscope.plan.bodies import BODY_ALIGNMENT, body_key
 from vramscope.plan.types import ComponentName
+from vramscope.plan.workspace import merge
 from vramscope.run.children import ChildExecutors
 from vramscope.run.memory import SessionMemory, stored_tensor
+from vramscope.run.workspace import require_slot
 from vramscope.units import align
 
 if TYPE_CHECKING:
@@ -96,11 +98,18 @@ class BodyRunner:
         del self._spilled[spilled:]
 
     def _scratch(self, spec: OpSpec, call: Call) -> Array | None:
-        """The session's slot of the lifetime that the node asks for (semantics 1.9)."""
-        slots = self._memory.workspace
+        """The session's slot of the lifetime that the node asks for (semantics 1.9).
+
+        Raises:
+            WorkspaceNotPreparedError: it is more weakly aligned than the node needs.
+        """
+        memory, slots = self._memory, self._memory.workspace
         if spec.workspace is None:
             return max(slots.values(), key=lambda item: item.size).bytes if slots else None
-        slot = slots.get(spec.workspace(query_of(call)).lifetime)
+        need = spec.workspace(query_of(call))
+        slot = slots.get(need.lifetime)
+        if slot is not None and need.bytes and memory.alignments[need.lifetime] < need.alignment:
+            require_slot(memory, need.lifetime, merge([(call.node.name, need)]))
         return None if slot is None else slot.bytes
 
     def _settle(self, result: Tensor, name: str) -> Tensor:

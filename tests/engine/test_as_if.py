@@ -17,6 +17,8 @@ from vramscope.decode.decoder import Decoder
 from vramscope.devices.host import HostDevice
 from vramscope.errors import InputError, ScenarioError
 from vramscope.messages.model import OpenParams
+from vramscope.messages.neighbours import NeighboursParams
+from vramscope.messages.node import NodeParams
 from vramscope.messages.planning import PlanParams, ScenarioInfo
 from vramscope.messages.running import PrefillParams
 from vramscope.plan.rewrites.table import REWRITES
@@ -27,6 +29,7 @@ from vramscope.run.session import ProgramSession
 from vramscope.server.convert import scenario_info, scenario_of
 from vramscope.server.engine import Engine
 from vramscope.server.listener import Listener
+from vramscope.server.looking import neighbours, node
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -161,6 +164,28 @@ def test_a_plan_and_every_report_of_it_say_what_is_assumed(engine: Engine) -> No
     again = msgspec.json.decode(msgspec.json.encode(document), type=PlanDocument)
     assert again.plan.assumes == info.assumes
     assert again.plan.scenario == ASKED
+
+
+def test_every_node_of_the_assumed_model_can_be_looked_at(engine: Engine) -> None:
+    engine.plan(
+        PlanParams(scenario=msgspec.structs.replace(ASKED, as_if=["last-logits", "int4"])), Listener()
+    )
+    rows = {row.name: row for row in engine.plan_made.phases[0].nodes}
+    gather = rows["/lm_head/prune/Gather"]
+    found = node(engine, NodeParams(phase="prefill", step=gather.step), Listener())
+    assert found.operator == "ai.onnx::Gather"
+    around = neighbours(engine, NeighboursParams(phase="prefill", step=gather.step, hops=2), Listener())
+    assert {"Gather", "Unsqueeze", "MatMulNBits"} <= {item.operator for item in around.nodes}
+    names = {chunk.table for chunk in engine.node_tables()}
+    assert {"nodes:prefill", "nodes:decode"} <= names
+
+
+def test_weights_of_another_export_can_be_streamed(llama: Path) -> None:
+    planner = Planner(open_path(llama))
+    bare = planner.under(Scenario(as_if=("int4",))).plan(SMALL)
+    made = as_if(planner, "int4", scenario=replace(SMALL, weight_budget=bare.weights.bytes - 10_000))
+    assert made.weights.streaming is not None
+    assert made.weights.bytes <= bare.weights.bytes - 10_000
 
 
 def test_a_plan_of_the_file_as_it_is_says_nothing_of_exports(engine: Engine) -> None:

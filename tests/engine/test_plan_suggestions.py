@@ -196,6 +196,16 @@ def test_what_each_export_saves(llama: Planner) -> None:
     assert (found["shared-kv"], found["unique-weights"]) == (0, 0), "refused: the constants differ in rank"
 
 
+def test_other_exports_of_a_very_long_graph_are_not_looked_at(
+    llama: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, steps = asked(llama, batch=4), len(llama.model.program.steps)
+    monkeypatch.setattr("vramscope.plan.suggest.EXPLORED_STEPS", steps)
+    assert list(_other_exports(llama, plan))
+    monkeypatch.setattr("vramscope.plan.suggest.EXPLORED_STEPS", steps - 1)
+    assert list(_other_exports(llama, plan)) == []
+
+
 def test_an_export_says_how_it_is_made(llama: Planner) -> None:
     found = {item.change["as_if"]: item.how for item in _other_exports(llama, asked(llama))}
     assert found["last-logits"].endswith(

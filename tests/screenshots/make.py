@@ -56,7 +56,7 @@ KEPT = (
     "1x-dark-captured-counters",
     "1x-dark-segmented-capture", "1x-light-invalidated-signature", "1x-dark-invalidated-events",
     "1x-light-verified-capture", "1x-light-refused-problems", "1x-dark-refused-axes", "1x-light-dead-log",
-    "1x-light-compared-compare",
+    "1x-light-compared-compare", "1x-light-assumed-compare",
     "1x-light-palette", "1x-light-german-capture", "1x-dark-small-axes", "1x-light-profiled-inspector",
     "1x-dark-report-headroom", "1x-dark-8b-icicle",
     "1x-light-8b-headroom", "1x-dark-8b-arena", "2x-light-captured-capture", "2x-dark-8b-headroom",

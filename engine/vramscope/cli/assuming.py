@@ -52,7 +52,8 @@ def rewrite_lines() -> Iterator[str]:
     for rewrite in REWRITES:
         yield f"{rewrite.id:<{width}}  {rewrite.title}"
         for family, how in rewrite.exporters.items():
-            yield f"{'':<{width}}    {f'{family}: ' if family else ''}{how}"
+            others = "otherwise" if len(rewrite.exporters) > 1 else "how"
+            yield f"{'':<{width}}    {family or others}: {how}"
 
 
 def assumption_lines(made: PlanInfo) -> Iterator[str]:

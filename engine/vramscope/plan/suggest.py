@@ -23,6 +23,9 @@ SMALL_SHARE, SMALL_BYTES = 1000, 2**20
 SMALL_BLOCK = 16
 """Positions of a block of a paged cache that is suggested: the last one of a sequence wastes at most 15."""
 
+EXPLORED_STEPS = 20_000
+"""Other exports are looked at in graphs of so many steps: each is a model of its own to index, once."""
+
 
 def suggestions(planner: Planner, plan: Plan) -> tuple[Suggestion, ...]:
     """Changes that save bytes worth a line: those that make it fit first, then the largest saving.
@@ -103,9 +106,13 @@ def _compare(planner: Planner, plan: Plan, other: Scenario, title: str, **change
 
 
 def _other_exports(planner: Planner, plan: Plan) -> Iterable[Suggestion]:
-    """Every rewrite of the model that can be made exactly, beside those that the plan assumes already."""
+    """Every rewrite of the model that can be made exactly, beside those that the plan assumes already.
+
+    Nothing of a graph with more steps than :data:`EXPLORED_STEPS`; ``as_if`` plans that as well.
+    """
     scenario = replace(plan.scenario, context=plan.context)
-    for rewrite in REWRITES:
+    explored = REWRITES if len(planner.model.program.steps) <= EXPLORED_STEPS else ()
+    for rewrite in explored:
         if rewrite.suggested and rewrite.id not in scenario.as_if:
             other = replace(scenario, as_if=(*scenario.as_if, rewrite.id))
             found = _compare(planner, plan, other, rewrite.action, as_if=rewrite.id)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from vramscope.graph.model import Model
 
 GENAI = "python -m onnxruntime_genai.models.builder"
+NEWER = "(kv_cache_quant_scheme in newer releases)"
 
 REWRITES = (
     Rewrite(
@@ -66,8 +67,11 @@ REWRITES = (
         kv_bits(8),
         MappingProxyType(
             {
+                "genai": f"{GENAI} … --extra_options kv_cache_quant_type=int8_per_tensor {NEWER}",
+                "mobius": "mobius build … --ep cuda --dtype f16 --features fp8-kv-cache (FLOAT8E4M3FN, "
+                "which takes as many bytes)",
                 "": "Give GroupQueryAttention the attributes k_quant_type, v_quant_type and "
-                "kv_cache_bit_width=8, its scales as inputs 12 and 13, and int8 caches"
+                "kv_cache_bit_width=8, its scales as inputs 12 and 13, and int8 caches",
             }
         ),
     ),
@@ -78,8 +82,9 @@ REWRITES = (
         kv_bits(4),
         MappingProxyType(
             {
+                "genai": f"{GENAI} … --extra_options kv_cache_quant_type=int4_per_tensor {NEWER}",
                 "": "Give GroupQueryAttention the attributes k_quant_type, v_quant_type and "
-                "kv_cache_bit_width=4, its scales as inputs 12 and 13, and uint8 caches of half the head size"
+                "kv_cache_bit_width=4, its scales as inputs 12 and 13, and uint8 caches of half the head size",
             }
         ),
     ),

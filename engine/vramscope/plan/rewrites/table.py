@@ -84,7 +84,7 @@ REWRITES = (
             {
                 "genai": f"{GENAI} … --extra_options kv_cache_quant_type=int4_per_tensor {NEWER}",
                 "": "Give GroupQueryAttention the attributes k_quant_type, v_quant_type and "
-                "kv_cache_bit_width=4, its scales as inputs 12 and 13, and uint8 caches of half the head size",
+                "kv_cache_bit_width=4, its scales as inputs 12 and 13, and uint8 caches, half as wide",
             }
         ),
     ),

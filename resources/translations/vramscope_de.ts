@@ -348,8 +348,8 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
             <translation>Adresse</translation>
         </message>
         <message>
-            <source>After a capture: captured, or eager with the reason</source>
-            <translation>Nach einem Capture: aufgezeichnet, oder eager mit dem Grund</translation>
+            <source>After a capture: captured, or a seam on the device or the host, with the reason</source>
+            <translation>Nach einem Capture: im Graph, oder eine Naht auf dem Gerät oder dem Host, mit dem Grund</translation>
         </message>
         <message>
             <source>Ahead</source>
@@ -2340,6 +2340,10 @@ op:=Add für das ganze Wort, "zwei Wörter" für ein Leerzeichen</translation>
             <translation>Gerätekontext</translation>
         </message>
         <message>
+            <source>device seam</source>
+            <translation>Geräte-Naht</translation>
+        </message>
+        <message>
             <source>differs</source>
             <translation>weicht ab</translation>
         </message>
@@ -2458,6 +2462,10 @@ op:=Add für das ganze Wort, "zwei Wörter" für ein Leerzeichen</translation>
         <message>
             <source>held</source>
             <translation>gehalten</translation>
+        </message>
+        <message>
+            <source>host seam</source>
+            <translation>Host-Naht</translation>
         </message>
         <message>
             <source>host: own kernel; reference: onnx.reference; none: nothing runs it</source>
@@ -2614,6 +2622,10 @@ op:=Add für das ganze Wort, "zwei Wörter" für ein Leerzeichen</translation>
         <message>
             <source>no free KV block</source>
             <translation>kein freier KV-Block</translation>
+        </message>
+        <message>
+            <source>no launch</source>
+            <translation>kein Start</translation>
         </message>
         <message>
             <source>no planned scratch</source>

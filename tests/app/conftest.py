@@ -34,7 +34,7 @@ from vramscope.messages.planning import (
     SuggestionInfo,
     VerdictInfo,
 )
-from vramscope.messages.running import CaptureInfo, DeclineInfo, RunInfo, SegmentInfo, VerifyInfo
+from vramscope.messages.running import CaptureInfo, DeclineInfo, RunInfo, SeamSpan, SegmentInfo, VerifyInfo
 from vramscope_app.client import Call, EngineClient, Reply
 from vramscope_app.controller import Controller
 from vramscope_app.look import Look
@@ -251,11 +251,17 @@ def capture(*, declined: bool = False, dots: Sequence[str] = ()) -> CaptureInfo:
             step=2,
         )
     ]
-    whole = [SegmentInfo(start=0, end=6, captured=True)]
+    whole = [SegmentInfo(start=0, end=6, captured=True, steps=list(range(6)))]
     cut = [
-        SegmentInfo(start=0, end=2, captured=True),
-        SegmentInfo(start=2, end=3, captured=False),
-        SegmentInfo(start=3, end=6, captured=True),
+        SegmentInfo(start=0, end=2, captured=True, steps=[0, 1]),
+        SegmentInfo(
+            start=2,
+            end=3,
+            captured=False,
+            steps=[2],
+            seams=[SeamSpan(start=2, end=3, reason="HostControlFlowOrSequence")],
+        ),
+        SegmentInfo(start=3, end=6, captured=True, steps=[3, 4, 5]),
     ]
     return CaptureInfo(
         captured=True,

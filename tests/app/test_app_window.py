@@ -196,7 +196,16 @@ def test_capture_declines_and_paths(opened: Script, messages: ModuleType) -> Non
     assert window.capture_panel.declines.model.rowCount() == 1
     index = window.nodes.model.index_of("/model/layers.0/attn/GQA")
     path = index.siblingAtColumn([column.key for column in COLUMNS].index("path"))
-    assert path.data() == "eager · HostControlFlowOrSequence"
+    assert path.data() == "host seam · control flow"
+    assert path.data(Qt.ItemDataRole.ToolTipRole) == (
+        "host seam: control flow or sequence (HostControlFlowOrSequence)"
+    )
+    for query, shown in (("path:seam", 1), ("path:host", 1), ("path:device", 0), ("path:captured", 5)):
+        window.nodes.search.setText(query)
+        window.nodes._filter()
+        assert window.nodes.model.shown == shown, query
+    window.nodes.search.clear()
+    window.nodes._filter()
     window.capture_panel.declines.view.activated.emit(window.capture_panel.declines.model.index(0, 0))
     assert window.nodes.table_name(window.nodes.view.currentIndex()) == "/model/layers.0/attn/GQA"
 

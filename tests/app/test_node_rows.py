@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vramscope.messages.columns import TableChunk, integer_column, text_column
+from vramscope.messages.running import SeamSpan, SegmentInfo
 from vramscope_app.rows.columns import (
     group_text,
     group_tip,
@@ -27,6 +28,7 @@ from vramscope_app.rows.nodes import (
     build_tree,
     group_totals,
     join_chunks,
+    paths_of,
     scopes_of,
     shares,
     with_paths,
@@ -189,7 +191,21 @@ def test_paths_come_from_the_capture(messages: ModuleType) -> None:
     table = join_chunks([messages.chunk("decode")])
     assert with_paths(table, None) is table
     found = with_paths(table, messages.capture(declined=True)).column("path")
-    assert list(found) == ["captured", "captured", "eager · HostControlFlowOrSequence", *["captured"] * 3]
+    assert list(found) == ["captured", "captured", "host seam · HostControlFlowOrSequence", *["captured"] * 3]
+
+
+def test_a_path_is_found_by_the_program_s_step_not_by_the_launch() -> None:
+    """Steps 0 and 3 launch nothing: one is constant, the output of the other is its input's bytes."""
+    seam = SeamSpan(start=1, end=2, reason="UnresolvedOutputShape")
+    segments = [
+        SegmentInfo(start=0, end=1, captured=True, steps=[1]),
+        SegmentInfo(start=1, end=2, captured=False, steps=[2], seams=[seam]),
+        SegmentInfo(start=2, end=3, captured=True, steps=[4]),
+        SegmentInfo(start=3, end=4, captured=False, steps=[5]),
+    ]
+    assert paths_of(segments) == {
+        1: "captured", 2: "device seam · UnresolvedOutputShape", 4: "captured", 5: "eager",
+    }  # fmt: skip
 
 
 scope_texts = st.lists(st.sampled_from(["", "a", "a/b", "a/b/c", "d", "d/e", "f"]), max_size=40)

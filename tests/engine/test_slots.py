@@ -99,7 +99,10 @@ def decline(step: int, seam: SeamReason) -> Decline:
 def test_a_seam_tells_each_stretch_of_equal_reasons() -> None:
     warm, shape = SeamReason.KERNEL_NOT_WARMED, SeamReason.UNRESOLVED_OUTPUT_SHAPE
     segments = (Segment(0, 2, True, 0), Segment(2, 5, False), Segment(5, 6, True, 1))
-    report = CaptureReport(segments, (decline(7, warm), decline(8, warm), decline(11, shape)))
+    report = CaptureReport(
+        segments, (decline(7, warm), decline(8, warm), decline(11, shape)), steps=(5, 6, 7, 8, 11, 12)
+    )
+    assert [item.steps for item in segment_infos(report)] == [[5, 6], [7, 8, 11], [12]]
     told = [(span.start, span.end, span.reason) for span in segment_infos(report)[1].seams]
     assert told == [(2, 4, warm.value), (4, 5, shape.value)]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vramscope_app.rows.nodes import PEAK, UNKNOWN, NodeTable, Scopes, group_totals, peak_total, scopes_of
+from vramscope_app.rows.segments import kind_words, short_words
 from vramscope_app.text import UNKNOWN as UNKNOWN_WORD
 from vramscope_app.text import exact_bytes, short_bytes
 from vramscope_app.translation import tr
@@ -55,7 +56,9 @@ COLUMNS = (
         right=True,
     ),
     NodeColumn("certainty", "Known as", 10, "How the output bytes are known: exact, bound or unknown"),
-    NodeColumn("path", "Path", 12, "After a capture: captured, or eager with the reason"),
+    NodeColumn(
+        "path", "Path", 18, "After a capture: captured, or a seam on the device or the host, with the reason"
+    ),
     NodeColumn("kernel", "Kernel", 10, "host: own kernel; reference: onnx.reference; none: nothing runs it"),
     NodeColumn("output_shapes", "Output shapes", 40, "Shapes of the outputs; ≤ before a bounded extent"),
     NodeColumn(
@@ -115,7 +118,7 @@ class NodeView:
         if key in NUMBER_COLUMNS:
             return "muted" if self.table.number(key, row) <= 0 else ""
         if key == "path":
-            return "good" if text == "captured" else "warning" if text.startswith("eager ·") else "muted"
+            return "good" if text == "captured" else "warning" if " · " in text else "muted"
         if key == "kernel":
             return "warning" if text in ("reference", "none") else "muted"
         if key == "certainty":
@@ -155,8 +158,9 @@ def node_text(view: NodeView, row: int, key: str, *, short: bool) -> str:
 
 
 def path_text(path: str) -> str:
-    """A path in the user's language: ``captured``, or ``eager`` with the reason."""
-    return " · ".join(tr(part) for part in path.split(" · "))
+    """A path in the user's language: ``captured``, ``eager``, or a seam with its reason."""
+    kind, _, reason = path.partition(" · ")
+    return f"{tr(kind)} · {short_words(reason)}" if reason else tr(kind)
 
 
 def short_name(name: str, scope: str) -> str:
@@ -229,7 +233,12 @@ def node_tip(view: NodeView, row: int, key: str) -> str:
             tr("out: {text}", text=table.text("output_shapes", row)),
         )
         return "\n".join(line for line in lines if line)
-    return table.text(key, row)
+    return _path_tip(table.text(key, row)) if key == "path" else table.text(key, row)
+
+
+def _path_tip(path: str) -> str:
+    kind, _, reason = path.partition(" · ")
+    return f"{tr(kind)}: {kind_words(reason)} ({reason})" if reason else tr(kind)
 
 
 def launch_tip(table: NodeTable, row: int) -> str:

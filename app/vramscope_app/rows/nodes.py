@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vramscope.messages.columns import column_values
+from vramscope_app.rows.segments import CAPTURED, DECLINED, NO_LAUNCH, seam_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from vramscope.messages.columns import TableChunk
-    from vramscope.messages.running import CaptureInfo
+    from vramscope.messages.running import CaptureInfo, SegmentInfo
 
 UNKNOWN = -1
 """Stands for unknown bytes in an integer column."""
@@ -87,30 +88,23 @@ def join_chunks(chunks: Sequence[TableChunk]) -> NodeTable:
 
 
 def with_paths(table: NodeTable, capture: CaptureInfo | None) -> NodeTable:
-    """The table with a column ``path``: after a capture ``captured``, or ``eager`` with the reason."""
+    """The table with a column ``path``: after a capture ``captured``, or a seam with its reason."""
     if capture is None:
         return table
-    spans = [(item.start, item.end, item.captured) for item in capture.segments]
-    seams = {item.step: item.seam or "declined" for item in capture.declines}
-    paths = step_paths(table.integers("step").tolist(), spans, seams)
+    known = paths_of(capture.segments)
+    paths = [known.get(step, NO_LAUNCH) for step in table.integers("step").tolist()]
     return NodeTable(table.ticket, table.rows, {**table.texts, "path": paths}, table.numbers)
 
 
-def step_paths(
-    steps: Sequence[int], captured: Sequence[tuple[int, int, bool]], seams: Mapping[int, str]
-) -> list[str]:
-    """Per node how its step runs after a capture: ``captured``, or ``eager`` with its seam.
-
-    Args:
-        steps: per node its step in the program.
-        captured: segments ``(start, end, captured)``.
-        seams: per declined step the reason's name.
-    """
-    found = {step: is_captured for start, end, is_captured in captured for step in range(start, end)}
-    return [
-        f"eager · {seams[step]}" if step in seams else "captured" if found.get(step, False) else "eager"
-        for step in steps
-    ]
+def paths_of(segments: Iterable[SegmentInfo]) -> dict[int, str]:
+    """Per step of the program how it runs: ``captured``, a seam with its reason, or ``eager``."""
+    found: dict[int, str] = {}
+    for item in segments:
+        found.update(dict.fromkeys(item.steps, CAPTURED if item.captured else DECLINED))
+        for span in item.seams:
+            steps = item.steps[span.start - item.start : span.end - item.start]
+            found.update(dict.fromkeys(steps, f"{seam_of(span.reason)} · {span.reason}"))
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)

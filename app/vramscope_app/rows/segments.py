@@ -31,30 +31,38 @@ SHORT_WORDS = {
     "KernelCaptureUnsupported": marked("not recordable"),
 }
 """The same for a legend."""
+HOST_SEAM, DEVICE_SEAM = marked("host seam"), marked("device seam")
+NO_LAUNCH = marked("no launch")
+"""Of a node whose output is somebody else's bytes: nothing runs for it."""
+ON_THE_HOST = frozenset({"HostControlFlowOrSequence"})
+"""Reasons for which the host takes over; for the others the device runs eagerly."""
 CAPTURED, DECLINED = marked("captured"), marked("eager")
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Steps ``[start, end)``; ``kind`` is captured, eager, or the name of a seam's reason."""
+    """Launches ``[start, end)``; ``kind`` is captured, eager, or the name of a seam's reason."""
 
     start: int
     end: int
     kind: str
     node: str = ""
     """The first declined node in it."""
+    steps: tuple[int, ...] = ()
+    """The program's step of each launch."""
 
     @property
     def words(self) -> str:
         """Where it is, and what it is."""
         count = tr("{n:,} node(s)", n=self.end - self.start)
+        first, last = (self.steps[0], self.steps[-1]) if self.steps else (self.start, self.end - 1)
         span = (
-            tr("step {start}", start=self.start)
-            if self.end - self.start == 1
-            else tr("steps {start} to {end}", start=self.start, end=self.end - 1)
+            tr("step {start}", start=first)
+            if first == last
+            else tr("steps {start} to {end}", start=first, end=last)
         )
-        first = f" · {self.node}" if self.node else ""
-        return f"{span} ({count}): {kind_words(self.kind)}{first}"
+        node = f" · {self.node}" if self.node else ""
+        return f"{span} ({count}): {kind_words(self.kind)}{node}"
 
 
 def kind_words(kind: str) -> str:
@@ -75,13 +83,14 @@ def stretches(capture: CaptureInfo) -> list[Stretch]:
 
 def _parts(segment: SegmentInfo, declined: Iterator[DeclineInfo]) -> list[Stretch]:
     if segment.captured:
-        return [Stretch(segment.start, segment.end, CAPTURED)]
+        return [Stretch(segment.start, segment.end, CAPTURED, steps=tuple(segment.steps))]
     if not segment.seams:
-        return [Stretch(segment.start, segment.end, DECLINED)]
+        return [Stretch(segment.start, segment.end, DECLINED, steps=tuple(segment.steps))]
     found = []
     for span in segment.seams:
         nodes = [item.node for _, item in zip(range(span.end - span.start), declined, strict=False)]
-        found.append(Stretch(span.start, span.end, span.reason, nodes[0] if nodes else ""))
+        steps = tuple(segment.steps[span.start - segment.start : span.end - segment.start])
+        found.append(Stretch(span.start, span.end, span.reason, nodes[0] if nodes else "", steps))
     return found
 
 
@@ -92,3 +101,8 @@ def kinds(parts: Sequence[Stretch]) -> list[tuple[str, int]]:
     for part in parts:
         counts[part.kind] = counts.get(part.kind, 0) + part.end - part.start
     return sorted(counts.items(), key=lambda item: order.get(item[0], len(order)))
+
+
+def seam_of(reason: str) -> str:
+    """What a reason makes of a node: a seam on the host, or one on the device."""
+    return HOST_SEAM if reason in ON_THE_HOST else DEVICE_SEAM

@@ -107,7 +107,7 @@ class DeclineInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeamSpan(msgspec.Struct, frozen=True, kw_only=True):
-    """Steps ``[start, end)`` of a seam that are eager for the same kind of reason."""
+    """Launches ``[start, end)`` of a seam that are eager for the same kind of reason."""
 
     start: int
     end: int
@@ -115,13 +115,15 @@ class SeamSpan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SegmentInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """Steps ``[start, end)`` of the program: captured, or run eagerly as a seam."""
+    """Launches ``[start, end)``, counted from the first: captured, or run eagerly as a seam."""
 
     start: int
     end: int
     captured: bool
     seams: list[SeamSpan] = []
-    """Of a seam why its steps are eager; empty where the whole graph was declined."""
+    """Of a seam why its launches are eager; empty where the whole graph was declined."""
+    steps: list[int] = []
+    """Of each of its launches the program's step, as nodes and declines name it."""
 
 
 class CaptureInfo(msgspec.Struct, frozen=True, kw_only=True):

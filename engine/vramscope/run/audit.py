@@ -62,7 +62,8 @@ def audit(
         if reason is not None:
             declines.append(decline(launch.step, reason, refusal))
         _extend(segments, position, captured=reason is None)
-    return CaptureReport(tuple(segments), tuple(declines))
+    steps = tuple(launch.step.index for launch in launches)
+    return CaptureReport(tuple(segments), tuple(declines), steps=steps)
 
 
 def _extend(segments: list[Segment], position: int, *, captured: bool) -> None:

@@ -49,7 +49,7 @@ class Decline:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Steps ``[start, end)``: captured as one graph, or run eagerly between two graphs."""
+    """Launches ``[start, end)``: captured as one graph, or run eagerly between two graphs."""
 
     start: int
     end: int
@@ -66,6 +66,8 @@ class CaptureReport:
     declines: tuple[Decline, ...]
     executed: bool = True
     """Whether the step was computed; False: nothing was produced, and the caller runs it eagerly."""
+    steps: tuple[int, ...] = ()
+    """Of each launch the program's step that it computes: constant steps and those without work have none."""
 
     @property
     def captured(self) -> bool:

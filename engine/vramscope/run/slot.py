@@ -238,4 +238,4 @@ def _nothing() -> Decline:
 def _not_capturable(report: CaptureReport, reason: Decline) -> CaptureReport:
     """The same seams, nothing captured, and a reason for the whole graph first."""
     segments = tuple(replace(segment, captured=False, graph=-1) for segment in report.segments)
-    return CaptureReport(segments, (reason, *report.declines), executed=False)
+    return CaptureReport(segments, (reason, *report.declines), executed=False, steps=report.steps)

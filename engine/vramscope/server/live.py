@@ -271,6 +271,7 @@ def segment_infos(report: CaptureReport) -> list[SegmentInfo]:
             end=item.end,
             captured=item.captured,
             seams=[] if item.captured else _spans(item.start, list(islice(told, item.end - item.start))),
+            steps=list(report.steps[item.start : item.end]),
         )
         for item in report.segments
     ]

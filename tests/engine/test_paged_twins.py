@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -74,3 +75,26 @@ def test_smollm2_answers_from_blocks(shared_models: Path, tmp_path_factory: pyte
     for entry, case in enumerate(truth):
         assert [tokens[entry] for tokens in steps] == case["new_ids"][:ANSWERED]
     decoder.close()
+
+
+def test_a_cache_of_codes_is_planned_as_if_and_exported_so_to_the_same_byte(
+    shared_models: Path, tmp_path: Path
+) -> None:
+    folder = shared_models / "tiny" / "tiny-llama-fp16-cuda"
+    scenario = Scenario(3, 22, 100, block_size=16)
+    plain = open_path(paged_twin(folder, tmp_path / "plain"))
+    codes = open_path(paged_twin(folder, tmp_path / "codes", scale=0.04))
+    wished, real = make_plan(plain, replace(scenario, as_if=("kv8",))), make_plan(codes, scenario)
+    assert wished.kv == real.kv
+    assert wished.total == real.total
+    assert real.kv.bytes * 2 == make_plan(plain, scenario).kv.bytes
+    assert make_plan(plain, replace(scenario, as_if=("kv4",))).kv.bytes * 2 == real.kv.bytes
+    wide, narrow = (decoder_of(tmp_path / name, PROMPTS) for name in ("plain", "codes"))
+    for count in range(20):
+        for item in (wide, narrow):
+            item.advance() if count else item.prefill(PROMPTS)
+        if count == 0:
+            for one, two in zip(wide.logits(), narrow.logits(), strict=True):
+                assert np.corrcoef(one, two)[0, 1] > 0.99
+    assert narrow.snapshot().steps_replayed > 10
+    assert narrow.device.ledger.total.peak_bytes == narrow.plan.total.bytes

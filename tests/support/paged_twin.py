@@ -31,8 +31,11 @@ KEPT = (
 """Attributes that both operators have."""
 
 
-def paged_twin(folder: Path, target: Path) -> Path:
-    """Writes the twin of onnxruntime-genai's export in ``folder``; its weights are the same files."""
+def paged_twin(folder: Path, target: Path, scale: float = 0.0) -> Path:
+    """Writes the twin of onnxruntime-genai's export in ``folder``; its weights are the same files.
+
+    With a ``scale`` its caches are int8 codes of that scale.
+    """
     target.mkdir()
     for item in folder.iterdir():
         if item.suffix == ".data":
@@ -41,6 +44,8 @@ def paged_twin(folder: Path, target: Path) -> Path:
             shutil.copy(item, target / item.name)
     model = onnx.load(folder / "model.onnx", load_external_data=False)
     _convert(model.graph)
+    if scale:
+        _quantise(model.graph, scale)
     onnx.save(model, target / "model.onnx")
     return target
 
@@ -119,3 +124,16 @@ def _pool(item: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
     heads, size = kind.shape.dim[1].dim_value, kind.shape.dim[3]
     shape = ["num_blocks", "block_size", heads, size.dim_value or size.dim_param]
     return helper.make_tensor_value_info(item.name, kind.elem_type, shape)
+
+
+def _quantise(graph: onnx.GraphProto, scale: float) -> None:
+    """Caches of int8 codes, each with a scale of its own."""
+    for layer, node in enumerate(item for item in graph.node if item.op_type == "PagedAttention"):
+        for place, side in ((14, "k"), (15, "v")):
+            node.input[place] = f"{node.name}/{side}_scale"
+            own = scale * (1 + layer / 10 + place / 100)
+            graph.initializer.append(helper.make_tensor(node.input[place], TensorProto.FLOAT, [1], [own]))
+            node.attribute.append(helper.make_attribute(f"{side}_quant_type", "PER_TENSOR"))
+    for item in (*graph.input, *graph.output):
+        if item.name.startswith(("past_key", "present")):
+            item.type.tensor_type.elem_type = TensorProto.INT8

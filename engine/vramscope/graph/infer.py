@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _MINTED = re.compile(r"\b_d\d+\b")
 _ROUNDS = 3
 """Loop-carried extents settle in two rounds: the first finds what changes, the second checks it."""
+_CACHED = ("GroupQueryAttention", "PagedAttention")
+"""Operators whose node says the head size of the caches at their inputs 3 and 4."""
 
 
 @dataclass(slots=True)
@@ -309,7 +311,7 @@ def _fix_head_sizes(graph: ir.Graph, state: Inference) -> None:
     sizes: dict[str, set[int]] = {}
     for part in graphs_of(graph):
         for node in part:
-            if node.op_type == "GroupQueryAttention" and (size := head_size(node)) is not None:
+            if node.op_type in _CACHED and (size := head_size(node)) is not None:
                 for index in (3, 4):
                     past = shape_of(node.inputs[index] if index < len(node.inputs) else None, state.table)
                     if past is not None and len(past) == 4 and isinstance(past[3], Symbol):

@@ -1,7 +1,7 @@
-"""A KV cache in 8 or 4 bits: GroupQueryAttention's quantised cache, one scale for each tensor of it.
+"""A KV cache in 8 or 4 bits: the quantised cache of two operators, one scale for each tensor of it.
 
-The operator stores int8, or two 4-bit codes in a uint8 of half the head size; its scales are float32, inputs
-12 and 13 (operators.md 2.1).
+GroupQueryAttention and PagedAttention store int8, or two 4-bit codes in a uint8 of half the head size; their
+scales are float32, inputs 12 and 13 of the one, 14 and 15 of the other (operators.md 2.1, 2.11).
 """
 
 from __future__ import annotations
@@ -18,15 +18,19 @@ from vramscope.graph.model import ABSENT
 from vramscope.plan.rewrites.types import Impossible, Rewritten, rebuilt
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from vramscope.graph.links import Links, Reader
     from vramscope.graph.model import KvPair, Model, Program, Step
     from vramscope.plan.rewrites.types import Apply
 
-GROUPED = ("com.microsoft", "GroupQueryAttention")
-PAST, PRESENT, SCALES = (3, 4), (1, 2), (12, 13)
-"""Where a GroupQueryAttention has key and value: inputs, outputs, inputs of their scales."""
+PAST, PRESENT = (3, 4), (1, 2)
+"""Where both operators have key and value: inputs, outputs."""
+SCALES: Mapping[tuple[str, str], tuple[int, int]] = {
+    ("com.microsoft", "GroupQueryAttention"): (12, 13),
+    ("com.microsoft", "PagedAttention"): (14, 15),
+}
+"""The inputs of their scales."""
 
 
 def kv_bits(bits: int) -> Apply:
@@ -61,8 +65,9 @@ def _writer(program: Program, links: Links, pair: KvPair, bits: int) -> Step | I
         return Impossible(f"nothing reads {pair.input!r}")
     step = readers[0].step
     node = step.node
-    if (node.domain, node.operator) != GROUPED:
-        why = f"a quantised cache is known of GroupQueryAttention alone, and {node.qualified} keeps this one"
+    if (node.domain, node.operator) not in SCALES:
+        known = "a quantised cache is known of GroupQueryAttention and PagedAttention alone"
+        why = f"{known}, and {node.qualified} keeps this one"
         return Impossible(why, node.name)
     outputs = [program.values[item].name for item in step.outputs[1:3] if item != ABSENT]
     if len(readers) > 1 or readers[0].position not in PAST or pair.output not in outputs:
@@ -80,9 +85,13 @@ def _asks_extents(reader: Reader) -> bool:
 def _rewrite(edit: ProgramEdit, step: Step, bits: int) -> None:
     node = step.node
     attributes = {**node.attributes, "k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR"}
-    attributes["kv_cache_bit_width"] = bits
-    inputs = [*step.inputs, *[ABSENT] * (SCALES[1] + 1 - len(step.inputs))]
-    for place, name in zip(SCALES, ("k_scale", "v_scale"), strict=True):
+    if node.operator == "GroupQueryAttention":
+        attributes["kv_cache_bit_width"] = bits
+    else:
+        attributes["k_cache_dtype"] = attributes["v_cache_dtype"] = f"int{bits}"
+    scales = SCALES[node.domain, node.operator]
+    inputs = [*step.inputs, *[ABSENT] * (scales[1] + 1 - len(step.inputs))]
+    for place, name in zip(scales, ("k_scale", "v_scale"), strict=True):
         inputs[place] = edit.unwritten(f"{node.name}/{name}", ElementType.FLOAT, (1,))
     for value in _caches(step):
         _narrow(edit, value, bits)

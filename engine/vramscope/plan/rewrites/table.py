@@ -71,7 +71,8 @@ REWRITES = (
                 "mobius": "mobius build … --ep cuda --dtype f16 --features fp8-kv-cache (FLOAT8E4M3FN, "
                 "which takes as many bytes)",
                 "": "Give GroupQueryAttention the attributes k_quant_type, v_quant_type and "
-                "kv_cache_bit_width=8, its scales as inputs 12 and 13, and int8 caches",
+                "kv_cache_bit_width=8, its scales as inputs 12 and 13, and int8 caches;"
+                " PagedAttention the first two, its scales as inputs 14, 15",
             }
         ),
     ),
@@ -84,7 +85,8 @@ REWRITES = (
             {
                 "genai": f"{GENAI} … --extra_options kv_cache_quant_type=int4_per_tensor {NEWER}",
                 "": "Give GroupQueryAttention the attributes k_quant_type, v_quant_type and "
-                "kv_cache_bit_width=4, its scales as inputs 12 and 13, and uint8 caches, half as wide",
+                "kv_cache_bit_width=4, its scales as inputs 12 and 13, and uint8 caches, half as wide;"
+                " PagedAttention the first two, k_cache_dtype and v_cache_dtype, its scales as inputs 14, 15",
             }
         ),
     ),

@@ -10,6 +10,7 @@ from small_models import array_of, opened, session_of
 
 from vramscope.errors import BindingError
 from vramscope.graph.capacity import reads_capacity, tolerates_padding
+from vramscope.graph.model import ABSENT, Node, Step
 
 if TYPE_CHECKING:
     from vramscope.graph.model import Array, Model
@@ -39,6 +40,23 @@ def test_b12_which_inputs_are_read_at_their_physical_capacity() -> None:
     reduced = opened("g (float[N] x) => (float y) { y = ReduceSum<keepdims=0>(x) }").program.steps[0]
     assert tolerates_padding(reduced, 0)
     assert not reads_capacity(reduced, 0)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "read"),
+    [
+        ((0, 1, 2, 3, 4, 5, 6), (7, 8, 9), [3, 4]),
+        ((0, 1, 2, 3, 4, 5, 6), (7, 8), []),
+        ((0, 1, 2, 3, 4, 5, 6), (7, 8, ABSENT), []),
+        ((0, 1, 2, 3, 4, 5), (7, 8, 9), []),
+        ((0, 1, 2, 3, 4, 5, ABSENT), (7, 8, 9), []),
+    ],
+)
+def test_b12_index_share_reads_its_capacity_only_with_a_bias_and_a_third_output(
+    inputs: tuple[int, ...], outputs: tuple[int, ...], read: list[int]
+) -> None:
+    step = Step(0, Node("n", "IndexShare", "pkg.nxrt", 1), inputs, outputs)
+    assert [position for position in range(7) if reads_capacity(step, position)] == read
 
 
 def exposes(model: Model, maxima: dict[str, int], physical: tuple[int, ...], names: tuple[str, str]) -> bool:

@@ -47,6 +47,14 @@ def test_c20_the_past_grows_and_batch_and_tokens_do_not() -> None:
     assert admitted(model.program, found) == {"Relu"}
 
 
+def test_c20_compressed_attention_grows_by_two_outputs_and_a_last_axis() -> None:
+    text = """g (float[B,1,S,8] q) => (float[B,1,S,8] y, float[B,1,P,8] kk, float[B,1,W,8] c,
+        float[B,1,R,8] vv, float[B,1,4,8] e, float[B,1,1,Z] m)
+        { y, kk, c, vv, e, m = pkg.nxrt.CompressedSparseAttention(q) }"""
+    found = growing(opened(text, opsets='["" : 23, "pkg.nxrt" : 1]'))
+    assert found == {"kk.axis2", "vv.axis2", "m.axis3"}, "each extent by the value that brought it in"
+
+
 ALIASES = {
     "Add": ("float[1,2,A,4]", "y = Add(past_key, other)", "Add"),
     "MatMul batch": ("float[1,A,4,4]", "y = MatMul(rows, square)", "MatMul"),

@@ -175,6 +175,11 @@ def test_a_node_that_reads_what_may_change_is_pending_and_others_of_its_operator
     both[1].write(np.array(0, np.int64))
     assert session.replay(both)
     assert both[2].read().tolist() != eager.tolist(), "the seam reads the axis anew"
+    session.run({"x": np.ones((3, 4), np.float32), "axis": np.array(0)})
+    assert session.replay(both), "a new epoch: the replay asks"
+    again = session.try_capture(both)
+    assert [item.node for item in again.declines] == ["CumSum_b"], "and its answer is that of the whole step"
+    assert session.slot.quarantined == set()
 
 
 def test_a_failed_answer_holds_until_the_next_miss() -> None:

@@ -15,6 +15,9 @@ README = Path(__file__).with_name("README.md")
 ROW = re.compile(r"^\| (?P<id>[A-Z]-\d\d|case \d\d) \| (?P<what>[^|]+) \| (?P<files>`[^|]+`) \|$")
 NAME = re.compile(r"test_(?:case_(?P<case>\d\d)|(?P<letter>[a-z])(?P<number>\d\d))(?:_|$)")
 
+SECTION = re.compile(r"^\| (?P<id>[12]\.\d+) \| [^|]+ \| (?P<files>`[^|]+`) \|$")
+SECTIONS = [*(f"1.{number}" for number in range(1, 23)), *(f"2.{number}" for number in range(1, 13))]
+
 REQUIRED = (
     *(f"P-{number:02}" for number in range(1, 17)),
     *(f"B-{number:02}" for number in range(1, 14)),
@@ -62,6 +65,13 @@ def missing(ids: tuple[str, ...], rows: dict[str, tuple[str, ...]], tests: dict[
 
 def test_every_id_has_a_row_and_every_row_a_test() -> None:
     assert missing(REQUIRED, table(), named_tests()) == []
+
+
+def test_every_section_of_the_rule_book_names_tests_that_are_there() -> None:
+    rows = list(filter(None, map(SECTION.match, README.read_text(encoding="utf-8").splitlines())))
+    assert [row["id"] for row in rows] == SECTIONS
+    named = {name for row in rows for name in re.findall(r"`([^`]+)`", row["files"])}
+    assert {name for name in named if not README.with_name(name).is_file()} == set()
 
 
 @pytest.mark.parametrize(

@@ -474,6 +474,18 @@ HOST, USER@HOST oder HOST:/pfad/zu/vramscope. Leer ist diese Maschine.</translat
             <translation>Bindung</translation>
         </message>
         <message>
+            <source>Blocks</source>
+            <translation>Blöcke</translation>
+        </message>
+        <message>
+            <source>Blocks of the KV cache</source>
+            <translation>Blöcke des KV-Cache</translation>
+        </message>
+        <message>
+            <source>Blocks of the KV cache that all sequences share</source>
+            <translation>Blöcke des KV-Cache, die sich alle Sequenzen teilen</translation>
+        </message>
+        <message>
             <source>Bounded axes</source>
             <translation>Begrenzte Achsen</translation>
         </message>
@@ -1988,8 +2000,16 @@ zu belegen; ein aufgezeichneter Graph geht verloren, wenn der Cache umzieht</tra
             <translation>Token der Sequenz 0</translation>
         </message>
         <message>
+            <source>Tokens of a block</source>
+            <translation>Token eines Blocks</translation>
+        </message>
+        <message>
             <source>Tokens of a pass over the prompt</source>
             <translation>Token eines Durchgangs durch den Prompt</translation>
+        </message>
+        <message>
+            <source>Tokens of one block of the KV cache</source>
+            <translation>Token eines Blocks des KV-Cache</translation>
         </message>
         <message>
             <source>Tokens of the first and smallest KV cache</source>
@@ -2254,6 +2274,10 @@ op:=Add für das ganze Wort, "zwei Wörter" für ein Leerzeichen</translation>
         <message>
             <source>armed</source>
             <translation>scharf</translation>
+        </message>
+        <message>
+            <source>as many as needed</source>
+            <translation>so viele wie nötig</translation>
         </message>
         <message>
             <source>at step {step:,} {binding}: {field} changed{more}</source>
@@ -2692,8 +2716,16 @@ op:=Add für das ganze Wort, "zwei Wörter" für ein Leerzeichen</translation>
             <translation>nichts</translation>
         </message>
         <message>
+            <source>of </source>
+            <translation>zu </translation>
+        </message>
+        <message>
             <source>of A</source>
             <translation>von A</translation>
+        </message>
+        <message>
+            <source>of the model's size</source>
+            <translation>in Größe des Modells</translation>
         </message>
         <message>
             <source>opening the model</source>

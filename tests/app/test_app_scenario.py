@@ -66,6 +66,13 @@ def test_a_growing_cache_is_part_of_the_scenario(opened: Script) -> None:
     assert (scenario.bucket_growing, scenario.bucket_minimum) == (True, 16)
 
 
+def test_a_cache_that_is_not_paged_offers_growth_and_no_blocks(opened: Script) -> None:
+    bar = opened.window.scenario
+    assert bar.growing.isVisibleTo(bar)
+    assert not bar.block_size.isVisibleTo(bar)
+    assert not bar.kv_blocks.isVisibleTo(bar)
+
+
 def test_the_passes_over_the_prompt_are_planned_run_and_undone(
     opened: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:

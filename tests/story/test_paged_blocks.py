@@ -31,6 +31,17 @@ def test_blocks_are_planned_suggested_and_told_while_it_runs(story: Story, share
     after = story.state.plan
     assert after is not None
     assert after.total.bytes == (plan.total.bytes or 0) - smaller.saves
+    bar = window.scenario
+    assert bar.block_size.isVisible()
+    assert not bar.growing.isVisible()
+    assert (bar.block_size.text(), bar.kv_blocks.text()) == ("of 16", "as many as needed")
+    bar.kv_blocks.setValue(30)
+    story.journey.wait("planning", lambda state: state.plan is not after and state.busy is None)
+    more = story.state.plan
+    assert more is not None
+    assert more.total.bytes == (after.total.bytes or 0) + 3 * 16 * 256  # three blocks more
+    story.do("undo")
+    assert bar.kv_blocks.value() == 0
     story.do("prefill")
     story.do("steps", count=4)
     story.do("capture")

@@ -31,6 +31,7 @@ from vramscope_app.rows.scenario import (
     chosen_card,
     context_limit,
     context_to_slider,
+    is_paged,
     slider_to_batch,
     slider_to_context,
     wished,
@@ -66,9 +67,11 @@ class ScenarioBar(QWidget):
         self.batch, self.context, self.prompt = QSpinBox(), QSpinBox(), QSpinBox()
         self.chunk = QSpinBox()
         self.growing, self.bucket = QCheckBox(tr("&Grow from")), QSpinBox()
+        self.block_size, self.kv_blocks = QSpinBox(), QSpinBox()
         self.batch_slider, self.slider = QSlider(), QSlider()
         self._flow = FlowLayout(self, spacing=10)
         self._build()
+        self._pool.hide()
         HeightKeeper(self)
         self._connect()
         self.set_scenario(self._scenario)
@@ -79,11 +82,16 @@ class ScenarioBar(QWidget):
         if line is not None:
             line.editingFinished.connect(self._card_typed)
         self.device.activated.connect(self._device_chosen)
-        for spin in (self.batch, self.context, self.prompt, self.chunk, self.bucket):
+        for spin in self._spins:
             spin.valueChanged.connect(self._counts_edited)
         self.growing.toggled.connect(self._growth_toggled)
         self.slider.valueChanged.connect(self._slid)
         self.batch_slider.valueChanged.connect(self._batch_slid)
+
+    @property
+    def _spins(self) -> tuple[QSpinBox, ...]:
+        counts = (self.batch, self.context, self.prompt, self.chunk)
+        return (*counts, self.bucket, self.block_size, self.kv_blocks)
 
     def _build(self) -> None:
         self._flow.setContentsMargins(4, 1, 4, 1)
@@ -105,7 +113,8 @@ class ScenarioBar(QWidget):
         self._dress_spin(self.prompt, "prompt", tr("Tokens of the prompt"), 9)
         self._build_chunk()
         self._group(tr("Prom&pt"), self.prompt, self.chunk)
-        self._build_growth()
+        self._growth = self._build_growth()
+        self._pool = self._build_pool()
 
     def _dress_slider(self, slider: QSlider, name: str, title: str, steps: int, width: int) -> None:
         slider.setOrientation(Qt.Orientation.Horizontal)
@@ -129,7 +138,7 @@ class ScenarioBar(QWidget):
         words = (self.chunk.specialValueText(), f"{self.chunk.prefix()}8,192")
         self.chunk.setFixedWidth(max(map(self.chunk.fontMetrics().horizontalAdvance, words)) + SPIN_FRAME)
 
-    def _build_growth(self) -> None:
+    def _build_growth(self) -> QWidget:
         self.growing.setObjectName("growing")
         self.growing.setToolTip(
             tr(
@@ -139,8 +148,27 @@ class ScenarioBar(QWidget):
         )
         self.growing.setAccessibleName(tr("Grow the KV cache"))
         self._dress_spin(self.bucket, "bucket", tr("Tokens of the first and smallest KV cache"), 8)
-        self._group("", self.growing, self.bucket)
         self.bucket.setAccessibleName(tr("Smallest KV cache"))
+        return self._group("", self.growing, self.bucket)
+
+    def _build_pool(self) -> QWidget:
+        """Of a paged cache: it is reserved at once, and sequences grow by blocks inside it."""
+        self._dress_spin(self.block_size, "block_size", tr("Tokens of one block of the KV cache"), 0)
+        self._dress_spin(
+            self.kv_blocks, "kv_blocks", tr("Blocks of the KV cache that all sequences share"), 0
+        )
+        for spin, words in (
+            (self.block_size, tr("of the model's size")),
+            (self.kv_blocks, tr("as many as needed")),
+        ):
+            spin.setMinimum(0)
+            spin.setSpecialValueText(words)
+            spin.setFixedWidth(spin.fontMetrics().horizontalAdvance(words) + SPIN_FRAME)
+        self.block_size.setPrefix(tr("of "))
+        box = self._group(tr("Blocks"), self.block_size, self.kv_blocks)
+        self.block_size.setAccessibleName(tr("Tokens of a block"))
+        self.kv_blocks.setAccessibleName(tr("Blocks of the KV cache"))
+        return box
 
     def _build_card(self) -> None:
         card = self.card
@@ -165,7 +193,7 @@ class ScenarioBar(QWidget):
         spin.setToolTip(tip)
         spin.setFixedWidth(spin.fontMetrics().averageCharWidth() * digits + SPIN_FRAME)
 
-    def _group(self, title: str, *widgets: QWidget) -> None:
+    def _group(self, title: str, *widgets: QWidget) -> QWidget:
         """A label and what it names: they stay together where the bar goes on in another line."""
         box = QWidget()
         row = QHBoxLayout(box)
@@ -183,6 +211,7 @@ class ScenarioBar(QWidget):
         policy = QSizePolicy.Policy.Expanding if grows else QSizePolicy.Policy.Preferred
         box.setSizePolicy(policy, QSizePolicy.Policy.Preferred)
         self._flow.addWidget(box)
+        return box
 
     def set_cards(self, cards: Sequence[CardInfo]) -> None:
         """The catalogue."""
@@ -208,6 +237,9 @@ class ScenarioBar(QWidget):
         decoder = model is not None and model.contract is not None
         for widget in (self.context, self.slider, self.prompt, self.chunk, self.growing):
             widget.setEnabled(decoder)
+        paged = is_paged(model)
+        self._pool.setVisible(paged)
+        self._growth.setVisible(not paged)
         self.set_scenario(self._scenario)
 
     def set_scenario(self, scenario: ScenarioInfo) -> None:
@@ -219,6 +251,8 @@ class ScenarioBar(QWidget):
             (self.prompt, scenario.prompt),
             (self.chunk, scenario.prefill_chunk),
             (self.bucket, scenario.bucket_minimum),
+            (self.block_size, scenario.block_size),
+            (self.kv_blocks, scenario.kv_blocks),
         )
         for spin, value in values:
             with QSignalBlocker(spin):
@@ -251,6 +285,8 @@ class ScenarioBar(QWidget):
                 prompt=self.prompt.value(),
                 prefill_chunk=self.chunk.value(),
                 bucket_minimum=self.bucket.value(),
+                block_size=self.block_size.value(),
+                kv_blocks=self.kv_blocks.value(),
             )
         )
 

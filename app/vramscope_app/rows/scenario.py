@@ -25,8 +25,16 @@ BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """What the batch slider offers."""
 OTHER_BATCHES = 3
 LARGEST_COUNT = 2**31 - 1
+PAGED = "paged"
+"""The form of a cache in blocks."""
 SMALLEST_BARE = 2**20
 """A smaller number without a unit is no amount of a card's memory."""
+
+
+def is_paged(model: ModelInfo | None) -> bool:
+    """Whether a model keeps its KV cache in blocks of one pool."""
+    contract = None if model is None else model.contract
+    return contract is not None and any(pair.form == PAGED for pair in contract.kv)
 
 
 def context_limit(model: ModelInfo | None) -> int:

@@ -11,8 +11,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper, parser
 
 from vramscope.api import open_path
-from vramscope.graph.dtypes import ElementType
+from vramscope.graph.dtypes import ElementType, numpy_dtype
 from vramscope.graph.model import ABSENT, WeightSource
+from vramscope.graph.weights import read_weight
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,6 +27,33 @@ COMPANIONS = ("genai_config.json", "config.json", "generation_config.json")
 
 def written(model: Model, folder: Path) -> Model:
     """``model`` from a file of its own; all but small weights are missing: known by type and shape."""
+    return _opened_again(model, folder, list(_initializers(model.program)), bare=True)
+
+
+def filled(model: Model, folder: Path, seed: int = 1) -> Model:
+    """``model`` from a file with every weight in it: seeded ones where no bytes are known."""
+    random = np.random.default_rng(seed)
+    found = [
+        TensorProto(
+            name=model.program.values[item].name,
+            data_type=int(source.dtype),
+            dims=source.shape,
+            raw_data=_content(source, random),
+        )
+        for item, source in model.program.weights.items()
+    ]
+    return _opened_again(model, folder, found, bare=False)
+
+
+def _content(source: WeightSource, random: np.random.Generator) -> bytes:
+    if source.present:
+        return read_weight(source).tobytes()
+    if source.dtype is ElementType.UINT8:
+        return random.integers(0, 256, source.size, np.uint8).tobytes()
+    return (random.random(source.shape) * 0.1 + 0.01).astype(numpy_dtype(source.dtype)).tobytes()
+
+
+def _opened_again(model: Model, folder: Path, weights: list[TensorProto], *, bare: bool) -> Model:
     folder.mkdir(parents=True, exist_ok=True)
     for name in COMPANIONS:
         if (model.folder / name).is_file():
@@ -36,12 +64,12 @@ def written(model: Model, folder: Path) -> Model:
         program.name or "g",
         [_info(program.values[item]) for item in program.inputs],
         [_info(program.values[item]) for item in program.outputs],
-        list(_initializers(program)),
+        weights,
     )
     opsets = [helper.make_opsetid(domain, number) for domain, number in _opsets(model).items()]
     proto = helper.make_model(graph, opset_imports=opsets, ir_version=10, producer_name=model.producer)
     (folder / "model.onnx").write_bytes(proto.SerializeToString())
-    return open_path(folder / "model.onnx", without_weights=True)
+    return open_path(folder / "model.onnx", without_weights=bare)
 
 
 def opened_bare(

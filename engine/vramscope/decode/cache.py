@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vramscope.decode.blocks import hold_blocks
 from vramscope.graph.dtypes import numpy_dtype, tensor_bytes
 from vramscope.graph.model import Array, KvForm, KvPair, Model, Value
 from vramscope.plan.pool import NO_POOL
@@ -13,7 +14,10 @@ from vramscope.plan.types import ComponentName
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from vramscope.decode.feeds import Feeds
+    from vramscope.decode.session_state import RunState
     from vramscope.devices.base import Buffer
+    from vramscope.graph.model import DecoderContract
     from vramscope.plan.pool import BlockPool
     from vramscope.run.runner import Runner
 
@@ -32,6 +36,36 @@ def _allocate(runner: Runner, sizes: Mapping[str, int]) -> None:
         buffer = runner.memory.take(ComponentName.KV_CACHE, name, size)
         buffer.bytes[:] = 0
         runner.memory.kv[name] = buffer
+
+
+def ready_cache(runner: Runner, feeds: Feeds, run: RunState, tokens: int) -> None:
+    """Sees to it that a pass may follow: blocks for so many ``tokens``, and every earlier row in the past.
+
+    Raises:
+        InputError: a paged pool has too few free blocks; nothing changed.
+    """
+    hold_blocks(runner, feeds, run, tokens)
+    contract = runner.planner.model.contract
+    if contract is not None and any(pair.form is KvForm.GROW for pair in contract.kv):
+        _carry(runner, contract, run)
+
+
+def _carry(runner: Runner, contract: DecoderContract, run: RunState) -> None:
+    """Copies what the passes since the last one added to present buffers into the past ones beside them."""
+    program, batch = runner.planner.model.program, runner.plan.scenario.batch
+    values = {program.values[item].name: program.values[item] for item in program.inputs}
+    start = min(run.carried, run.position)
+    for pair in contract.kv:
+        if pair.form is not KvForm.GROW:
+            continue
+        value = values[pair.input]
+        past, present = (
+            kv_prefix(pair, runner.memory.kv[name].bytes, value, batch, run.capacity, run.position)
+            for name in (pair.input, pair.output)
+        )
+        newest = (*(slice(None) for _ in range(_positions_axis(pair, past))), slice(start, None))
+        runner.device.copy(past[newest], present[newest])
+    run.carried = run.position
 
 
 def grow_cache(model: Model, runner: Runner, batch: int, capacities: tuple[int, int], length: int) -> None:
@@ -119,7 +153,12 @@ def kv_prefix(pair: KvPair, buffer: Array, value: Value, batch: int, capacity: i
     shape = kv_shape(pair, value, batch, pair_capacity(pair, capacity))
     kind = numpy_dtype(pair.dtype)
     whole = buffer[: tensor_bytes(pair.dtype, shape)].view(kind).reshape(shape)
-    axis = 1 if len(shape) == 3 else pair.sequence_axis % len(shape)
+    axis = _positions_axis(pair, whole)
     index = [slice(None)] * len(shape)
     index[axis] = slice(0, min(length, shape[axis]))
     return whole[tuple(index)]
+
+
+def _positions_axis(pair: KvPair, buffer: Array) -> int:
+    """Which axis of a KV buffer holds positions."""
+    return 1 if buffer.ndim == 3 else pair.sequence_axis % buffer.ndim

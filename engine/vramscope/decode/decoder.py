@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vramscope.decode.accounting import Accounts
-from vramscope.decode.blocks import hold_blocks
-from vramscope.decode.cache import allocate_cache, grow_cache, kv_buffer_bytes
+from vramscope.decode.cache import allocate_cache, grow_cache, kv_buffer_bytes, ready_cache
 from vramscope.decode.inspection import SlotsView, inspect
 from vramscope.decode.multistep import MultiStep
 from vramscope.decode.prefilling import Prefiller
@@ -318,7 +317,7 @@ class Decoder:
     def reset(self) -> None:
         """Forgets the sequence, drops the graphs (semantics 1.19); memory stays."""
         self._drop_graphs("the session was reset")
-        self._run.position = 0
+        self._run.position = self._run.carried = 0
         self._run.finished = ""
         self._state = DecodeState.IDLE
 
@@ -357,7 +356,7 @@ class Decoder:
             )
         if self._run.position >= self._run.capacity:
             self._grow(self._bucket(self._run.position + 1))
-        hold_blocks(self._runner, self._stepper.feeds, self._run, self._run.position + 1)
+        ready_cache(self._runner, self._stepper.feeds, self._run, self._run.position + 1)
 
     def _bucket(self, length: int) -> int:
         return self.plan.scenario.bucket.capacity(length, self.plan.kv.capacity)

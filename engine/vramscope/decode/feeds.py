@@ -6,7 +6,7 @@ nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -114,7 +114,8 @@ class Feeds:
             whole = bind(buffer, pair.dtype, physical, input_name=pair.input, output_name=pair.output)
             return (whole.with_logical(past, present),)
         reading = bind(buffer, pair.dtype, physical, input_name=pair.input)
-        writing = bind(self._memory.kv[pair.output], pair.dtype, physical, output_name=pair.output)
+        apart = bind(self._memory.kv[pair.output], pair.dtype, physical, output_name=pair.output)
+        writing = replace(apart, fixed_strides=True)  # its length grows under the physical strides
         return (reading.with_logical(past, past), writing.with_logical(present, present))
 
     def hold(self, position: int) -> int:

@@ -41,6 +41,8 @@ class RunState:
 
     position: int = 0
     capacity: int = 0
+    carried: int = 0
+    """Valid rows of past buffers that present ones stand apart from."""
     finished: str = ""
     eager_steps: int = 0
     timed_steps: int = 0

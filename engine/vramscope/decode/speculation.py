@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vramscope.decode.blocks import hold_blocks
+from vramscope.decode.cache import ready_cache
 from vramscope.decode.drafting import look_up
 from vramscope.errors import InputError
 from vramscope.plan.symbols import Extents, PhaseBindings, decoder_bindings
@@ -127,7 +127,7 @@ class Speculator:
         parts, started = self._parts, perf_counter()
         parts.runner.device.ledger.enter("speculate")
         past = parts.run.position
-        hold_blocks(parts.runner, parts.stepper.feeds, parts.run, past + self._draft + 1)
+        ready_cache(parts.runner, parts.stepper.feeds, parts.run, past + self._draft + 1)
         bindings, program = self._kept(past)
         self._feed(bindings, (token, *draft), past)
         work = StepWork(after=(("verified tokens", self._choose(bindings)),))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from typing import TYPE_CHECKING
 
@@ -32,15 +31,13 @@ KEPT = (
 
 
 def paged_twin(folder: Path, target: Path, scale: float = 0.0) -> Path:
-    """Writes the twin of onnxruntime-genai's export in ``folder``; its weights are the same files.
+    """Writes the twin of onnxruntime-genai's export in ``folder``; its weights are the same.
 
     With a ``scale`` its caches are int8 codes of that scale.
     """
     target.mkdir()
     for item in folder.iterdir():
-        if item.suffix == ".data":
-            os.link(item, target / item.name)
-        elif item.name != "model.onnx":
+        if item.name != "model.onnx":
             shutil.copy(item, target / item.name)
     model = onnx.load(folder / "model.onnx", load_external_data=False)
     _convert(model.graph)

@@ -21,6 +21,14 @@ OLD = '["" : 6]'
         ("y = Sum(x, x, w)", "Operands of shapes [4], [4], [3] do not broadcast on axis -1"),
         ("c = Cast<to=9>(x) y = Where(c, x, w)", "Operands of shapes [4], [4], [3] do not"),
         ("r = Reshape(x, s) y = Mul(r, t)", "Operands of shapes [2, 2], [3, 1] do not broadcast on axis -2"),
+        (
+            "r = Reshape(x, s) y = Sum(t, r, w)",
+            "Operands of shapes [3, 1], [2, 2], [3] do not broadcast on axis -1",
+        ),
+        (
+            "r = Unsqueeze(w, o) q = Unsqueeze(x, o) y = Sum(r, q, n)",
+            "[3, 1], [4, 1], [1] do not broadcast on axis -2",
+        ),
         ("y = Reshape(w, s)", "The target shape [2, 2] does not hold the 3 elements given"),
         ("y = Reshape(x, u)", "The target shape [3, 1] does not hold the 4 elements given"),
     ],
@@ -28,7 +36,10 @@ OLD = '["" : 6]'
 def test_a_node_that_always_runs_and_never_can_is_refused_when_the_model_is_opened(
     body: str, why: str
 ) -> None:
-    weights = "<float[3] w = {1,2,3}, int64[2] s = {2,2}, int64[2] u = {3,1}, float[3,1] t = {1,2,3}>"
+    weights = (
+        "<float[3] w = {1,2,3}, int64[2] s = {2,2}, int64[2] u = {3,1}, float[3,1] t = {1,2,3},"
+        " int64[1] o = {1}, float[1] n = {1}>"
+    )
     with pytest.raises(ModelGraphError) as caught:
         opened(f"g (float[4] x) => (float[K] y) {weights} {{ {body} }}")
     assert why in str(caught.value)
@@ -57,6 +68,24 @@ def test_what_broadcasts_or_fits_is_left_alone(inputs: str, body: str, shape: tu
 def test_extents_that_are_open_contradict_nothing() -> None:
     model = opened("g (float[N] x, float[M] z) => (float[K] y) { y = Add(x, z) }")
     assert not model.contradicted
+
+
+def test_what_has_no_known_rank_contradicts_nothing() -> None:
+    text = """g (float[4] x, int64[N] s, bool c) => (float[K] y, float[2,2] z) <int64[2] t = {2,2}>
+        { r = If(c) <then_branch = a () => (float[2] p) { p = Reshape(x, s) },
+                     else_branch = b () => (float[2,2] q) { q = Reshape(x, t) }>
+          y = Add(r, x) z = Reshape(r, t) }"""
+    model = opened(text)
+    shapes = {value.name: value.shape for value in model.program.values}
+    assert shapes["r"] is None
+    assert not model.contradicted
+
+
+def test_from_operator_set_8_on_all_of_them_broadcast() -> None:
+    with pytest.raises(ModelGraphError, match="do not broadcast"):
+        opened("g (float[4] x, float[3] z) => (float[4] y) { y = Add(x, z) }", opsets='["" : 8]')
+    old = opened("g (float[4] x, float[3] z) => (float[4] y) { y = Add(x, z) }", opsets='["" : 7]')
+    assert not old.contradicted, "it is told as an extent that nothing bounds"
 
 
 def test_before_broadcasting_an_attribute_aligned_the_axes() -> None:

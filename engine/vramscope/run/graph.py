@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from vramscope.errors import NeverCapturedError
 from vramscope.run.signature import BindingSignature, Difference, differences, signature_of
 from vramscope.run.trace import Marks
-from vramscope.run.tracing import ProgramTracer, run_actions, run_node
+from vramscope.run.tracing import ProgramTracer, node_runner, run_actions
 from vramscope.run.variants import shape_of
 
 if TYPE_CHECKING:
@@ -248,11 +248,11 @@ def _seam(
     seen: ProgramTracer | None,
 ) -> tuple[ShapeMoved, int] | None:
     """Runs a seam eagerly; stops behind the launch whose result is not shaped as seeded."""
-    started = perf_counter()
+    started, run = perf_counter(), node_runner(seen)
     moved: tuple[ShapeMoved, int] | None = None
     run_actions(part.before, seen)
     for launch in part.launches:
-        run_node(program, launch, memory, seen)
+        run(program, launch, memory)
         found = _unseeded(program, launch, seeds)
         if found is not None:
             moved = found, launch.step.index

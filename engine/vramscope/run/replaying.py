@@ -13,7 +13,7 @@ from vramscope.run.launch import release_unplanned
 from vramscope.run.placing import deliver
 from vramscope.run.session_state import layout_of, moved_part
 from vramscope.run.signature import changed_error, signature_of
-from vramscope.run.tracing import ProgramTracer, run_node
+from vramscope.run.tracing import ProgramTracer, node_runner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,9 +104,10 @@ def finish_eagerly(session: ProgramSession, mapped: Mapped, done: BoundProgram, 
             outputs = (value for value in item.outputs if value != ABSENT and value in done.values)
             program.values.update({value: done.values[value] for value in outputs})
     seen = None if runner.tracer is None else ProgramTracer(runner.tracer, runner.device.ledger, program)
+    run = node_runner(seen)
     for launch in program.launches:
         if launch.step.index > step:
-            run_node(program, launch, runner.memory, seen)
+            run(program, launch, runner.memory)
             dispatched(session, launch)
     done.leases.extend(program.leases)
     program.leases.clear()

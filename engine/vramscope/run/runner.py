@@ -31,7 +31,7 @@ from vramscope.run.loading import load_weights
 from vramscope.run.memory import SessionMemory, bind_io, reserve
 from vramscope.run.readiness import ResourceGate
 from vramscope.run.trace import Span, SpanKind
-from vramscope.run.tracing import ProgramTracer, run_actions, run_node
+from vramscope.run.tracing import ProgramTracer, node_runner, run_actions
 from vramscope.run.workspace import require_slot, reserve_slot
 
 if TYPE_CHECKING:
@@ -290,6 +290,7 @@ class Runner:
         seen = None
         if self._tracer is not None:
             seen = ProgramTracer(self._tracer, self.device.ledger, program, declined)
+        run = node_runner(seen)
         try:
             with self.device.running():
                 run_actions(work.before if work else (), seen)
@@ -297,7 +298,7 @@ class Runner:
                     watch.mark()
                 for launch in program.launches:
                     cancel()
-                    run_node(program, launch, self.memory, seen)
+                    run(program, launch, self.memory)
                     if watch is not None:
                         watch.mark(launch.step.index)
                     if dispatched is not None:

@@ -12,7 +12,8 @@ from vramscope.run.launch import run_launch
 from vramscope.run.trace import PLAIN, CaptureStatus, Span, SpanKind, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import TypeAlias
 
     from vramscope.devices.base import Action
     from vramscope.devices.ledger import Ledger
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from vramscope.run.launch import BoundProgram, Launch
     from vramscope.run.memory import SessionMemory
     from vramscope.run.trace import Marks, Tracer
+
+    RunNode: TypeAlias = Callable[[BoundProgram, Launch, SessionMemory], None]
 
 
 class ProgramTracer:
@@ -34,6 +37,12 @@ class ProgramTracer:
         self._program = program
         self._verdicts = {} if report is None else verdicts(report, program.launches)
         self._inside = _inside(program)
+
+    def run(self, program: BoundProgram, launch: Launch, memory: SessionMemory) -> None:
+        """Runs one launch eagerly, and tells it."""
+        started = perf_counter()
+        run_launch(program, launch, memory)
+        self.node(launch, started)
 
     def node(self, launch: Launch, started: float) -> None:
         """A launch that began at ``started`` has returned."""
@@ -160,11 +169,6 @@ def run_actions(actions: Sequence[Action], seen: ProgramTracer | None) -> None:
             seen.work(name, started)
 
 
-def run_node(
-    program: BoundProgram, launch: Launch, memory: SessionMemory, seen: ProgramTracer | None
-) -> None:
-    """Runs one launch eagerly."""
-    started = perf_counter()
-    run_launch(program, launch, memory)
-    if seen is not None:
-        seen.node(launch, started)
+def node_runner(seen: ProgramTracer | None) -> RunNode:
+    """What runs one launch eagerly; nothing stands around it where nobody watches."""
+    return run_launch if seen is None else seen.run

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -17,7 +16,7 @@ from vramscope.devices.cuda.fusing import fuse_program
 from vramscope.devices.cuda.layout import copy_launches
 from vramscope.devices.cuda.pages import RuntimeMemory, page_of
 from vramscope.devices.cuda.platform import Platform, open_platform
-from vramscope.devices.cuda.prepared import NodeKernel, Prepared, finalise_all, no_kernel
+from vramscope.devices.cuda.prepared import Prepared, finalise_all, no_kernel, node_kernel
 from vramscope.devices.cuda.recording import RecordedGraph, Recorder
 from vramscope.devices.cuda.staging import STAGED_BYTES
 from vramscope.devices.cuda.stepping import advance_launch, choose_launch
@@ -173,7 +172,7 @@ class CudaDevice:
         Raises:
             UnsupportedOperatorError: neither exists.
         """
-        return NodeKernel(self, BUILDERS.get((node.domain, node.operator), no_kernel), node, spec)
+        return node_kernel(self, BUILDERS.get((node.domain, node.operator), no_kernel), node, spec)
 
     @property
     def commits_on_demand(self) -> bool:
@@ -340,12 +339,15 @@ class CudaDevice:
         return self._noted([self._bind(launch)])
 
     def _noted(self, issues: Sequence[Issue]) -> Callable[[], None]:
-        return partial(self.issue_all, issues)
+        def issue_all() -> None:
+            for issue in issues:
+                issue()
+            self._recorder.note(issues)
 
-    def issue_all(self, launches: Sequence[Issue]) -> None:
-        """Issues them, and notes them while a graph is recorded."""
-        for issue in launches:
-            issue()
+        return issue_all
+
+    def note(self, launches: Sequence[Issue]) -> None:
+        """Remembers what was issued while a graph is recorded."""
         self._recorder.note(launches)
 
     def running(self) -> AbstractContextManager[None]:

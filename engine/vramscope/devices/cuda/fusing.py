@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from vramscope.devices.cuda.fuse import Program, find_groups, norm_of_sum, unread_positions
 from vramscope.devices.cuda.fused_launch import fused_launch
 from vramscope.devices.cuda.many_rows import find_biased, find_gates
-from vramscope.devices.cuda.prepared import InPlaceOf, nothing
+from vramscope.devices.cuda.prepared import in_place_of, nothing
 from vramscope.ops.table import spec_for
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def fuse_program(
     for biased in tuple(find_biased(program, taken)):
         pair = (biased.product, biased.at)
         kernel = device.kernel(biased.call.node, spec_for(biased.call.node))
-        _put(launches, pair, biased.at, InPlaceOf(kernel, biased.call))
+        _put(launches, pair, biased.at, in_place_of(kernel, biased.call))
         members.append(pair)
     return tuple(group for group in members if len(group) > 1)
 
@@ -90,4 +90,4 @@ def _fused(
     rest = None if total is None else norm_of_sum(launches[group.at].call, total)
     if rest is None:
         return _issuing(issue)
-    return InPlaceOf(device.kernel(rest.node, spec_for(rest.node)), rest, issue)
+    return in_place_of(device.kernel(rest.node, spec_for(rest.node)), rest, issue)

@@ -49,54 +49,47 @@ class Launching(Protocol):
     def run_on_host(self, node: Node, spec: OpSpec, call: Call, why: str) -> None:
         """Runs the host kernel on copies, and remembers why."""
 
-    def issue_all(self, launches: Sequence[Issue]) -> None:
-        """Issues them, and notes them while a graph is recorded."""
+    def note(self, launches: Sequence[Issue]) -> None:
+        """Remembers what was issued while a graph is recorded."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NodeKernel:
+def node_kernel(device: Launching, builder: Builder, node: Node, spec: OpSpec) -> Kernel:
     """A node's kernels on the card where there are some, else its host kernel on copies."""
 
-    device: Launching
-    builder: Builder
-    node: Node
-    spec: OpSpec
-
-    def __call__(self, call: Call) -> None:
-        """Launches, making the launches first where the call is new."""
-        made = self._made(call)
+    def run(call: Call) -> None:
+        made = call.memo
+        if not isinstance(made, Prepared) or made.inputs is not call.inputs:
+            made = device.prepare(builder, node, call)
         if made.refusal:
-            self.device.run_on_host(self.node, self.spec, call, made.refusal)
-        self.device.issue_all(made.launches)
+            device.run_on_host(node, spec, call, made.refusal)
+        for launch in made.launches:
+            launch()
+        device.note(made.launches)
 
-    def finalise(self, call: Call) -> str:
-        """Makes the launches; a node that runs on the host is no matter of this."""
-        made = self._made(call)
-        return VOLATILE if call.memo is None and not made.refusal else ""
-
-    def _made(self, call: Call) -> Prepared:
+    def finalise(call: Call) -> str:
         memo = call.memo
         if isinstance(memo, Prepared) and memo.inputs is call.inputs:
-            return memo
-        return self.device.prepare(self.builder, self.node, call)
+            return ""
+        made = device.prepare(builder, node, call)
+        return VOLATILE if call.memo is None and not made.refusal else ""
+
+    return _finalising(run, finalise)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class InPlaceOf:
+def in_place_of(kernel: Kernel, other: Call, before: Callable[[], None] = unwatched) -> Kernel:
     """Another call in the place of the launch's own, behind launches that are ready."""
 
-    kernel: Kernel
-    call: Call
-    before: Callable[[], None] = unwatched
+    def run(_call: Call) -> None:
+        before()
+        kernel(other)
 
-    def __call__(self, _call: Call) -> None:
-        """Runs the other one."""
-        self.before()
-        self.kernel(self.call)
+    return _finalising(run, lambda _call: _finalised(kernel, other))
 
-    def finalise(self, _call: Call) -> str:
-        """Makes the other one's launches."""
-        return _finalised(self.kernel, self.call)
+
+def _finalising(run: Kernel, finalise: Callable[[Call], str]) -> Kernel:
+    """A function with a method: calling an object instead would cost every launch of an eager step."""
+    vars(run)["finalise"] = finalise
+    return run
 
 
 def finalise_all(launches: Sequence[BoundLaunch]) -> tuple[Pending, ...]:

@@ -108,13 +108,35 @@ def test_the_head_is_computed_for_the_last_row_of_every_sequence(
     assert all(item.n != CONFIG["vocab_size"] for item in launches if isinstance(item, LibraryProduct))
 
 
+def test_a_prompt_in_passes_computes_its_head_once(built: dict[str, Path]) -> None:
+    device, twin = twin_device()
+    model = open_path(built["fp16"])
+    scenario = Scenario(batch=2, prompt=LENGTH, context=96, prefill_chunk=16)
+    decoder = Decoder(model, make_plan(model, scenario), device=device)
+    decoder.load()
+    decoder.prefill([prompt(LENGTH), prompt(LENGTH, 9)])
+    twin.launches.clear()
+    issued: dict[int, int] = {}
+    for length, bound in ((LENGTH, 0), (LENGTH - 1, 2), (LENGTH, 2), (16, 2)):
+        before = twin.issued
+        decoder.prefill([prompt(length), prompt(length, 5)])
+        issued[length] = twin.issued - before
+        heads = [item for item in twin.launches if getattr(item, "function", "").startswith("columns")]
+        assert len(heads) == len(twin.launches) == bound, "only the head of another row is made ready"
+        twin.launches.clear()
+    assert issued[LENGTH] - 2 == 3 * (issued[16] - 2), "three passes and one head, for each of two sequences"
+    decoder.close()
+
+
 def test_last_rows_alone_choose_the_same_tokens(
     built: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prompts = [prompt(LENGTH), prompt(13, 5)]
     decoder = decoder_of(built["fp16"], 2)
     tokens, logits = decoder.prefill(prompts).tokens, decoder.logits()
-    monkeypatch.setattr("vramscope.run.launch.cut_to_last_rows", lambda _index, launches, *_rest: launches)
+    monkeypatch.setattr(
+        "vramscope.run.launch.cut_to_last_rows", lambda _index, launches, _wanted: (launches, ())
+    )
     whole = decoder_of(built["fp16"], 2)
     assert whole.prefill(prompts).tokens == tokens
     assert np.allclose(whole.logits(), logits, rtol=0, atol=2e-3 * float(np.abs(logits).max()))

@@ -58,8 +58,11 @@ class Prefiller:
             part[:, : item.tokens] = tokens[:, item.start : item.start + item.tokens]
             self._run.uploaded(self._stepper.feeds.fill_pass(bindings, part, item.start, kept=1))
             self._runner.run(program, cancel)
-        self._run.uploaded(self._stepper.feeds.settle(bindings, np.array([longest] * len(tokens))))
         lengths, last = [longest] * len(tokens), steps[-1]
+        head = self._stepper.head(program, last.tokens - 1)
+        if head is not None:
+            self._runner.run(head, cancel)
+        self._run.uploaded(self._stepper.feeds.settle(bindings, np.array(lengths)))
         rows = [entry * last.width + last.tokens - 1 for entry in range(len(tokens))]
         self._run.logits = self._worker.start(bindings, lengths, rows)
         return len(steps)

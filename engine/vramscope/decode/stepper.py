@@ -10,6 +10,7 @@ from vramscope.errors import ScenarioError
 from vramscope.plan.symbols import Extents, PhaseBindings, decoder_bindings
 from vramscope.plan.types import Exact, Phase
 from vramscope.run.bindings import Binding
+from vramscope.run.last_rows import ALL_ROWS, WantedRows
 from vramscope.run.launch import BoundProgram
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Stepper:
         self._kept: tuple[tuple[int, int], Bound] | None = None
         self._prefills: dict[tuple[int, int], Bound] = {}
         self._prompt: _KeptPrompt | None = None
+        self._head: tuple[BoundProgram, int, BoundProgram] | None = None
 
     @property
     def kept(self) -> Bound | None:
@@ -60,19 +62,30 @@ class Stepper:
 
     def forget(self) -> None:
         """A buffer moved: the next steps are bound anew."""
-        self._kept = self._prompt = None
+        self._kept = self._prompt = self._head = None
         self._prefills.clear()
 
     def prefill(self, width: int, capacity: int) -> Bound:
         """A pass over ``width`` tokens of a prompt that is taken in several, in a cache of ``capacity``.
 
         How many lie before it is data: :func:`~vramscope.plan.prefill.check_chunk` refuses other graphs.
+        Where the head can be launched by itself the pass is without it: :meth:`head`.
         """
         key = (width, capacity)
         if key not in self._prefills:
             extents = self._extents(width, 0, capacity)
-            self._prefills[key] = self.bind(Phase.PREFILL, extents)
+            wanted = WantedRows(self._contract.logits, (extents.batch, width))
+            self._prefills[key] = self.bind(Phase.PREFILL, extents, wanted)
         return self._prefills[key]
+
+    def head(self, program: BoundProgram, row: int) -> BoundProgram | None:
+        """What makes the logits of one row of each sequence of a pass; None where the pass itself does."""
+        if not program.head:
+            return None
+        if self._head is None or self._head[0] is not program or self._head[1] != row:
+            rows = (row,) * self._runner.plan.scenario.batch
+            self._head = (program, row, self._runner.bind_head(program, rows))
+        return self._head[2]
 
     def decode(self, position: int, capacity: int) -> Bound:
         """The decode step with ``position`` valid tokens in a cache of ``capacity``."""
@@ -90,7 +103,9 @@ class Stepper:
         kept, key = self._prompt, (capacity, tuple(lengths))
         if kept is None or kept.plan is not plan or (kept.key, kept.slots) != (key, _slots(memory)):
             extents = replace(self._extents(max(lengths), 0, capacity), rows=sum(lengths))
-            bound = self.bind(Phase.PREFILL, extents, (self._contract.logits, tuple(lengths)))
+            rows = tuple(length - 1 for length in lengths)
+            wanted = WantedRows(self._contract.logits, (len(lengths), max(lengths)), rows)
+            bound = self.bind(Phase.PREFILL, extents, wanted)
             kept = self._prompt = _KeptPrompt(key, plan, _slots(memory), bound)
         return kept.bound
 
@@ -98,8 +113,8 @@ class Stepper:
         plan = self._runner.plan
         return Extents(plan.scenario.batch, tokens, past, capacity, plan.kv.pool)
 
-    def bind(self, phase: Phase, extents: Extents, last: tuple[str, tuple[int, ...]] = ("", ())) -> Bound:
-        """A phase bound at these extents; ``last``: an output read in each sequence's last row alone.
+    def bind(self, phase: Phase, extents: Extents, wanted: WantedRows = ALL_ROWS) -> Bound:
+        """A phase bound at these extents; ``wanted``: which rows of which output are read.
 
         Raises:
             ScenarioError: an output's shape is not exact there.
@@ -107,7 +122,7 @@ class Stepper:
         self._runner.gate.missed()
         shapes = decoder_bindings(self._model, self._runner.plan.scenario, phase, extents)
         bindings = self.buffers(shapes, extents)
-        return bindings, self._runner.bind(phase, shapes, bindings, last)
+        return bindings, self._runner.bind(phase, shapes, bindings, wanted)
 
     def buffers(self, shapes: PhaseBindings, extents: Extents) -> tuple[Binding, ...]:
         """The session's buffers as bindings at these extents.

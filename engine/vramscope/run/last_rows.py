@@ -2,12 +2,13 @@
 
 Between the last norm and the logits stand row-wise operators and one product with the vocabulary. Where
 nobody else reads what they make, they are launched for each sequence's last row alone; the rows before it
-stay unwritten.
+stay unwritten. Of a prompt that is taken in several passes only the last one has such a row: there the head
+is launched by itself.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vramscope.graph.model import ABSENT
@@ -24,28 +25,50 @@ _ROW_WISE = ("Cast", "Mul", "Div", "Tanh", "Add", "Sub")
 """Operators of one row at a time, with constants that are the same for every row."""
 
 
-def cut_to_last_rows(
-    index: PlanningIndex, launches: tuple[Launch, ...], logits: str, lengths: Sequence[int]
-) -> tuple[Launch, ...]:
-    """The launches, those behind the last norm once a sequence.
+@dataclass(frozen=True, slots=True)
+class WantedRows:
+    """What is read of a pass.
 
-    Args:
-        index: of the program.
-        launches: of a prefill, in order.
-        logits: the output whose last rows are read.
-        lengths: tokens of each sequence.
+    Attributes:
+        output: of which only some rows are read; empty: every row of every output is.
+        extent: sequences and positions of the pass.
+        rows: the one of each sequence; empty: a head that is launched by itself says so.
     """
-    tail = _tail(index, launches, logits)
-    if not tail or any(not _cuttable(launches[position], lengths) for position in tail):
-        return launches
+
+    output: str = ""
+    extent: tuple[int, int] = (0, 0)
+    rows: tuple[int, ...] = ()
+
+
+ALL_ROWS = WantedRows()
+
+
+def cut_to_last_rows(
+    index: PlanningIndex, launches: tuple[Launch, ...], wanted: WantedRows
+) -> tuple[tuple[Launch, ...], tuple[Launch, ...]]:
+    """The launches of a prefill, those behind the last norm once a sequence; and a head that is left out.
+
+    That one is left out where it is the end of all launches: later ones might overwrite what it reads.
+    """
+    tail = _tail(index, launches, wanted.output)
+    if not tail or any(not _cuttable(launches[position], wanted.extent) for position in tail):
+        return launches, ()
+    if not wanted.rows:
+        start = len(launches) - len(tail)
+        return (launches[:start], launches[start:]) if min(tail) == start else (launches, ())
     found: list[Launch] = []
     for position, launch in enumerate(launches):
-        if position in tail:
-            rows = [_one_row(launch.call, entry, length - 1) for entry, length in enumerate(lengths)]
-            found += [replace(launch, call=call) for call in rows]
-        else:
-            found.append(launch)
-    return tuple(found)
+        found += head_of_rows((launch,), wanted.rows) if position in tail else (launch,)
+    return tuple(found), ()
+
+
+def head_of_rows(head: tuple[Launch, ...], rows: Sequence[int]) -> tuple[Launch, ...]:
+    """The head's launches, each for one row of every sequence."""
+    return tuple(
+        replace(launch, call=_one_row(launch.call, entry, row))
+        for launch in head
+        for entry, row in enumerate(rows)
+    )
 
 
 def _tail(index: PlanningIndex, launches: tuple[Launch, ...], logits: str) -> set[int]:
@@ -73,13 +96,13 @@ def _readers(launches: tuple[Launch, ...], value: int) -> int:
     return sum(launch.step.inputs.count(value) for launch in launches)
 
 
-def _cuttable(launch: Launch, lengths: Sequence[int]) -> bool:
+def _cuttable(launch: Launch, extent: tuple[int, int]) -> bool:
     """Whether its first input and its output are [batch, rows, width] in place, the others one row's."""
     call = launch.call
     if launch.late_inputs or not launch.resolved or not call.inputs:
         return False
     x, y = _shape(call.inputs[0]), _shape(call.placed[0])
-    if len(x) != 3 or len(y) != 3 or x[:2] != y[:2] or x[:2] != (len(lengths), max(lengths)):
+    if len(x) != 3 or len(y) != 3 or x[:2] != y[:2] or x[:2] != extent:
         return False
     if launch.step.node.operator in _PRODUCTS:
         return launch.step.node.operator != "MatMul" or len(_shape(call.inputs[1])) == 2

@@ -21,7 +21,7 @@ from vramscope.ops.call import Call, Packed, Tensor, compute
 from vramscope.ops.spec import Kernel, Lifetime
 from vramscope.plan.types import Bounded, ComponentName, Exact, Refused
 from vramscope.run.bodies import BodyRunner
-from vramscope.run.last_rows import cut_to_last_rows
+from vramscope.run.last_rows import ALL_ROWS, WantedRows, cut_to_last_rows, head_of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,6 +61,8 @@ class BoundProgram:
     """Of the scratch of each step that needs some, by step index."""
     spaces: dict[int, Array] = field(default_factory=dict)
     """Bytes reserved for graph outputs of which only a ceiling is known, by value id."""
+    head: tuple[Launch, ...] = ()
+    """Of a prefill's pass: what makes the logits, left out; :func:`bind_head` gives it by itself."""
     groups: tuple[tuple[int, ...], ...] = ()
     """Step indices of nodes that the device made one launch, which runs at the last of them."""
 
@@ -76,12 +78,12 @@ class Prepared:
     Attributes:
         lifetimes: of the scratch of each step that needs some, by step index.
         seeds: shapes of data-dependent values as the last eager run saw them, by value id.
-        last: an output of which only each sequence's last row is read, and their lengths.
+        wanted: which rows of which output are read.
     """
 
     lifetimes: Mapping[int, Lifetime] = field(default_factory=lambda: MappingProxyType({}))
     seeds: Mapping[int, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    last: tuple[str, tuple[int, ...]] = ("", ())
+    wanted: WantedRows = ALL_ROWS
 
 
 def bind_program(
@@ -98,14 +100,29 @@ def bind_program(
     binder = _Binder(index, memory, resolver, program, prepared)
     steps = index.program.steps[index.program.constant_steps :]
     program.launches = tuple(launch for step in steps if (launch := binder.launch(step)) is not None)
-    if prepared.last[0]:
-        program.launches = cut_to_last_rows(index, program.launches, *prepared.last)
+    if prepared.wanted.output:
+        program.launches, program.head = cut_to_last_rows(index, program.launches, prepared.wanted)
+    _join(index, memory, program)
+    return program
+
+
+def bind_head(
+    index: PlanningIndex, memory: SessionMemory, program: BoundProgram, rows: Sequence[int]
+) -> BoundProgram:
+    """The head that a pass was bound without, for one row of every sequence."""
+    launches = head_of_rows(program.head, rows)
+    head = BoundProgram(launches, program.values, program.arena, lifetimes=program.lifetimes)
+    _join(index, memory, head)
+    return head
+
+
+def _join(index: PlanningIndex, memory: SessionMemory, program: BoundProgram) -> None:
+    """Attaches what streams weights; lets the device make several launches one."""
     facts = FusionFacts(frozenset(memory.weights), frozenset(index.program.outputs))
     if memory.pager is not None:
         memory.pager.attach(program.launches)
     groups = memory.device.fuse(cast("Sequence[BoundLaunch]", program.launches), index.root_of, facts)
     program.groups = tuple(tuple(program.launches[at].step.index for at in group) for group in groups)
-    return program
 
 
 class _Binder:

@@ -19,10 +19,12 @@ from vramscope.plan.types import OWN_RUNTIME, UNKNOWN, Certainty, Figure, Phase,
 from vramscope.run.admission import admit, own_governor
 from vramscope.run.events import CancelCheck, Event, EventKind, EventSink, Progress
 from vramscope.run.inputs import require_tensors
+from vramscope.run.last_rows import ALL_ROWS, WantedRows
 from vramscope.run.launch import (
     BoundProgram,
     Launch,
     Prepared,
+    bind_head,
     bind_program,
     release_unplanned,
 )
@@ -196,10 +198,10 @@ class Runner:
         phase: Phase,
         shapes: PhaseBindings,
         bindings: Sequence[Binding],
-        last: tuple[str, tuple[int, ...]] = ("", ()),
+        wanted: WantedRows = ALL_ROWS,
     ) -> BoundProgram:
-        """Binds every launch at these input shapes; offsets are the plan's own. ``last`` as in Prepared."""
-        return self.bind_at(self.plan.phase(phase).arena, self.resolver(shapes), bindings, last=last)
+        """Binds every launch at these input shapes; offsets are the plan's own. ``wanted`` as in Prepared."""
+        return self.bind_at(self.plan.phase(phase).arena, self.resolver(shapes), bindings, wanted=wanted)
 
     def bind_at(
         self,
@@ -207,7 +209,7 @@ class Runner:
         resolver: Resolver,
         bindings: Sequence[Binding],
         seeds: Mapping[int, tuple[int, ...]] = MappingProxyType({}),
-        last: tuple[str, tuple[int, ...]] = ("", ()),
+        wanted: WantedRows = ALL_ROWS,
     ) -> BoundProgram:
         """Binds every launch at the resolver's shapes into ``arena``.
 
@@ -216,15 +218,19 @@ class Runner:
             resolver: of the input shapes.
             bindings: the caller's buffers.
             seeds: shapes of data-dependent values as the last eager run saw them.
-            last: an output of which only each sequence's last row is read, and their lengths.
+            wanted: which rows of which output are read.
         """
         lifetimes = self._ensure_workspace(resolver)
         bound = self._bound(bindings)
-        prepared = Prepared(lifetimes, seeds, last)
+        prepared = Prepared(lifetimes, seeds, wanted)
         program = bind_program(self.planner.index, self.memory, arena, resolver, bound, prepared)
         if self.traffic is not None:
             self.traffic.attach(program.launches)
         return program
+
+    def bind_head(self, program: BoundProgram, rows: Sequence[int]) -> BoundProgram:
+        """The head that a pass was bound without, for one row of every sequence."""
+        return bind_head(self.planner.index, self.memory, program, rows)
 
     def require_workspace(self, resolver: Resolver, lifetimes: Sequence[Lifetime]) -> None:
         """Passes when these slots hold what the resolver's shapes need.

@@ -1,4 +1,4 @@
-"""MultiHeadAttention on the CUDA device without a GPU: launches by form, planned scratch, refused forms."""
+"""MultiHeadAttention and Attention on the CUDA device without a GPU: launches, scratch, refused forms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cuda_calls import Bench, meta_of, node
 
 from vramscope.devices.cuda.table import BUILDERS
 from vramscope.devices.cuda.work import NoKernelError, Work
-from vramscope.ops.cuda_workspace import CUDA_WORKSPACE, partial_bytes, splits_of
+from vramscope.ops.cuda_workspace import CUDA_WORKSPACE, library_room, partial_bytes, splits_of
 from vramscope.ops.spec import ABSENT_META, WorkspaceQuery
 from vramscope.units import align
 
@@ -122,3 +122,78 @@ def test_selected_positions_by_form(made: tuple[Bench, Twin]) -> None:
     assert functions(in_place, [(new.shape, np.float16), 3, 4]) == filled
     with pytest.raises(AssertionError, match="nothing says what is valid"):
         functions(in_place[:6], [(new.shape, np.float16), 3, 4])
+
+
+PROJECTED = ("com.microsoft", "Attention")
+DEPTH = 24
+
+
+def projected(
+    made: tuple[Bench, Twin],
+    *,
+    past: bool = False,
+    present: bool = False,
+    mask: bool = False,
+    queries: int = 12,
+) -> list[str]:
+    """What one call launches."""
+    bench, twin = made
+    twin.launches.clear()
+    hidden, total = HEADS * WIDTH, queries + (PAST if past else 0)
+    given = [
+        *(np.ones((1, queries, DEPTH), np.float16), np.ones((DEPTH, 3 * hidden), np.float16)),
+        *(np.ones(3 * hidden, np.float16), np.ones((1, total), np.int32) if mask else None),
+        np.ones((2, 1, HEADS, PAST, WIDTH), np.float16) if past else None,
+    ]
+    room = ((2, 1, HEADS, total, WIDTH), np.float16)
+    operator = node(PROJECTED[1], PROJECTED[0], num_heads=HEADS)
+    bench.run(operator, given, [((1, queries, hidden), np.float16), *([room] if present else [None])])
+    names = [item.source.name if item.source.name == "cublasLt" else item.function for item in twin.launches]
+    return ["attend" if name.startswith("attend_") else name for name in names]
+
+
+def test_a_projected_input_takes_one_product_and_attends_where_it_lies(made: tuple[Bench, Twin]) -> None:
+    (product, *rest) = projected(made)
+    assert product == "cublasLt"
+    assert rest == ["attend"]
+    assert projected(made, past=True, present=True)[1:] == ["each"] * 4 + ["attend"]
+    assert projected(made, past=True)[1:] == ["each"] * 4 + ["attend"]
+    assert projected(made, present=True)[1:] == ["each"] * 2 + ["attend"]
+    assert projected(made, mask=True)[1:] == ["soft_mask", "attend"]
+    assert projected(made, queries=1)[1:] == ["attend"]
+    assert projected(made, queries=1)[0] != "cublasLt", "a few rows have kernels of their own"
+
+
+@pytest.mark.parametrize(("outputs", "past"), [(1, False), (1, True), (2, True)])
+def test_planned_scratch_of_a_projected_input(outputs: int, past: bool) -> None:
+    hidden, queries = HEADS * WIDTH, 12
+    shapes = [(1, queries, DEPTH), (DEPTH, 3 * hidden), (3 * hidden,), (1, queries + (PAST if past else 0))]
+    metas = [meta_of(np.ones(shape, np.float16)) for shape in shapes[:3]]
+    metas.append(meta_of(np.ones(shapes[3], np.int32)))
+    metas.append(meta_of(np.ones((2, 1, HEADS, PAST, WIDTH), np.float16)) if past else ABSENT_META)
+    metas.append(ABSENT_META)
+    operator = node(PROJECTED[1], PROJECTED[0], num_heads=HEADS)
+    need = CUDA_WORKSPACE[PROJECTED](WorkspaceQuery(operator, tuple(metas), outputs))
+    total = queries + (PAST if past else 0)
+    joined = align(2 * HEADS * total * WIDTH) if past and outputs == 1 else 0
+    expected = (
+        align(2 * queries * 3 * hidden) + 2 * joined + align(2 * total) + library_room(queries, 3 * hidden)
+    )
+    assert need.bytes == expected
+
+
+@pytest.mark.parametrize(
+    ("attributes", "why"), [({"do_rotary": 1}, "rotates"), ({"qkv_hidden_sizes": (32, 32, 16)}, "head size")]
+)
+def test_forms_of_a_projected_input_that_run_on_the_host(
+    made: tuple[Bench, Twin], attributes: dict[str, Any], why: str
+) -> None:
+    bench, _ = made
+    columns = sum(attributes.get("qkv_hidden_sizes", (32, 32, 32)))
+    call = bench.call(
+        node(PROJECTED[1], PROJECTED[0], num_heads=HEADS, **attributes),
+        [np.ones((1, 2, DEPTH), np.float16), np.ones((DEPTH, columns), np.float16)],
+        [((1, 2, columns - 64), np.float16)],
+    )
+    with pytest.raises(NoKernelError, match=why):
+        BUILDERS[PROJECTED](Work(call, bench.device))

@@ -1,4 +1,4 @@
-"""MultiHeadAttention on the card against float64: packed and separate forms, caches, every kind of mask."""
+"""MultiHeadAttention and Attention on the card against float64: all forms, caches, every kind of mask."""
 
 from __future__ import annotations
 
@@ -144,3 +144,65 @@ def test_a_shared_buffer_is_appended_in_place(bench: Bench, kind: type[Any]) -> 
     assert error(found[0], flat(true)) < LIMITS[kind]
     for item, cache in zip(found[1:], expected, strict=True):
         assert np.array_equal(item, cache)
+
+
+@pytest.mark.parametrize("kind", LIMITS)
+@pytest.mark.parametrize(("queries", "past"), [(1, 150), (9, 0), (70, 31), (1, 0)])
+@pytest.mark.parametrize("masked", ["none", "ends", "spans", "new keys", "keys", "rows"])
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("present", [False, True])
+def test_an_input_that_is_projected(
+    bench: Bench, kind: type[Any], queries: int, past: int, masked: str, biased: bool, present: bool
+) -> None:
+    random = np.random.default_rng()
+    batch, heads, width, depth = 2, 3, 40, 48
+    total, causal, hidden = past + queries, masked in ("none", "new keys"), heads * width
+
+    def draw(*shape: int) -> Values:
+        return random.standard_normal(shape).astype(kind)
+
+    x, weight = draw(batch, queries, depth), (draw(depth, 3 * hidden).astype(np.float32) / 8).astype(kind)
+    bias, score_bias, old = (
+        draw(3 * hidden),
+        draw(1, heads, queries, total + 3),
+        draw(2, batch, heads, past, width),
+    )
+    mask, added = key_mask(masked, random, past, (batch, queries, total))
+    wide = x.astype(np.float64) @ weight.astype(np.float64) + (bias.astype(np.float64) if biased else 0)
+    parts = wide.reshape(batch, queries, 3, heads, width).transpose(2, 0, 3, 1, 4)
+    rounded = parts.astype(kind).astype(np.float64)
+    keys, values = (
+        np.concatenate([item.astype(np.float64), new], 2) for item, new in zip(old, rounded[1:], strict=True)
+    )
+    whole = added + (score_bias.astype(np.float64)[..., :total] if biased else 0)
+    expected = attended(rounded[0], keys, values, whole, causal=causal, offset=past)
+    given = [x, weight, bias if biased else None, mask, old if past else None, score_bias if biased else None]
+    room = ((2, batch, heads, total, width), kind)
+    operator = node("Attention", "com.microsoft", num_heads=heads, unidirectional=int(causal))
+    found = bench.run(operator, given, [((batch, queries, hidden), kind), *([room] if present else [None])])
+    assert error(found[0], flat(expected)) < LIMITS[kind]
+    if present:
+        assert error(found[1], np.stack([keys, values])) < LIMITS[kind]
+
+
+@pytest.mark.parametrize("kind", LIMITS)
+def test_a_projected_input_is_appended_to_a_shared_buffer(bench: Bench, kind: type[Any]) -> None:
+    random = np.random.default_rng()
+    heads, width, room, held = 2, 32, 64, 21
+    hidden = heads * width
+    past = random.standard_normal((2, 1, heads, room, width)).astype(kind)
+    x = random.standard_normal((1, 1, hidden)).astype(kind)
+    weight = (random.standard_normal((hidden, 3 * hidden)) / 8).astype(kind)
+    wide = (x.astype(np.float64) @ weight.astype(np.float64)).reshape(1, 1, 3, heads, width)
+    new = wide.transpose(2, 0, 3, 1, 4).astype(kind)
+    keys, values = past.astype(np.float64)[:, :, :, : held + 1]
+    keys[:, :, held], values[:, :, held] = (item[:, :, 0].astype(np.float64) for item in new[1:])
+    true = attended(new[0].astype(np.float64), keys, values, np.zeros((1, 1, 1, 1)), causal=True, offset=held)
+    given = [x, weight, None, None, past, None, np.array([held], np.int32)]
+    operator = node(
+        "Attention", "com.microsoft", num_heads=heads, unidirectional=1, past_present_share_buffer=1
+    )
+    found = bench.run(operator, given, [((1, 1, hidden), kind), 4])
+    assert error(found[0], flat(true)) < LIMITS[kind]
+    assert error(found[1][:, :, :, : held + 1], np.stack([keys, values])) < LIMITS[kind]
+    assert np.array_equal(found[1][:, :, :, held + 1 :], past[:, :, :, held + 1 :])

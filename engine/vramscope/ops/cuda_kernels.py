@@ -128,6 +128,7 @@ _STANDARD = [
 """Of the default domain."""
 
 _CONTRIB = [
+    "Attention",
     "BiasGelu",
     "FastGelu",
     "GatherBlockQuantized",

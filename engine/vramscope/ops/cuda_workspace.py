@@ -14,6 +14,7 @@ from vramscope.ops.kernels.mixture import MIXTURES
 from vramscope.ops.kernels.multihead import head_form
 from vramscope.ops.kernels.paged_form import SHAPED_INPUTS, paged_form
 from vramscope.ops.kernels.planned import lay_out
+from vramscope.ops.kernels.projection import projected_form
 from vramscope.ops.spec import NO_WORKSPACE, Lifetime, WorkspaceRequirement
 from vramscope.units import ALIGNMENT, align
 
@@ -145,12 +146,40 @@ def paged_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
     return _requirement("cuda-paged-attention", align(size))
 
 
-def mask_extents(query: WorkspaceQuery, form: HeadForm) -> tuple[int, int, int]:
+def mask_extents(form: HeadForm, mask: tuple[int, ...], bias: tuple[int, ...] | None) -> tuple[int, int, int]:
     """Entries, heads and rows of the one additive mask that a key mask and a score bias become."""
-    mask, bias = query.input(4), query.input(5)
-    heads = bias.shape[1] if bias.present else 1
-    rows = form.queries if bias.present or len(mask.shape) > 2 else 1
+    heads = bias[1] if bias is not None else 1
+    rows = form.queries if bias is not None or len(mask) > 2 else 1
     return form.batch, heads, rows
+
+
+def _mask_bytes(query: WorkspaceQuery, form: HeadForm, index: int, total: int) -> int:
+    """Of the additive mask; nothing without a key mask, which is input ``index``."""
+    mask, bias = query.input(index), query.input(5)
+    if not mask.present:
+        return 0
+    extents = mask_extents(form, mask.shape, bias.shape if bias.present else None)
+    return prod(extents) * total * numpy_dtype(query.input(0).dtype).itemsize
+
+
+def projected_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
+    """The projection; rows that no present takes; the additive mask; partial results; cuBLASLt's own."""
+    past = query.input(4)
+    shape = past.shape if past.present else None
+    form = projected_form(query.node, query.input(0).shape, query.input(1).shape, shape)
+    heads, item = form.heads, numpy_dtype(query.input(0).dtype).itemsize
+    total = heads.past + heads.keys
+    joined = heads.batch * heads.heads * total * item if past.present and query.outputs < 2 else 0
+    partial = partial_bytes(heads.batch * heads.heads, splits_of(total), heads.width)
+    sizes = {
+        "projection": form.rows * form.width * item,
+        "keys": joined * heads.width,
+        "values": joined * heads.value_width,
+        "mask": _mask_bytes(query, heads, 3, total),
+        "partial": partial if heads.queries == 1 else 0,
+        "product": library_room(form.rows, form.width),
+    }
+    return lay_out("cuda-projected-attention", sizes, Lifetime.STEP_SCOPED)
 
 
 def multi_head_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
@@ -167,7 +196,7 @@ def multi_head_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
         "queries": rows * form.queries * form.width if biased else 0,
         "keys": rows * total * form.width if joined else 0,
         "values": rows * total * form.value_width if joined else 0,
-        "mask": prod(mask_extents(query, form)) * total * item if query.input(4).present else 0,
+        "mask": _mask_bytes(query, form, 4, total),
         "partial": partial if form.queries == 1 else 0,
     }
     return lay_out("cuda-multi-head", sizes, Lifetime.STEP_SCOPED)
@@ -196,6 +225,7 @@ CUDA_WORKSPACE: Mapping[tuple[str, str], Workspace] = MappingProxyType(
         ("com.microsoft", "PagedAttention"): paged_workspace,
         ("", "Attention"): attention_workspace,
         ("com.microsoft", "MultiHeadAttention"): multi_head_workspace,
+        ("com.microsoft", "Attention"): projected_workspace,
         ("pkg.nxrt", "IndexShare"): index_share_workspace,
         **dict.fromkeys(MIXTURES, cuda_mixture_workspace),
     }

@@ -1,8 +1,10 @@
-"""CUDA builder of com.microsoft's MultiHeadAttention: equal head counts, soft masks, a cache that grows."""
+"""CUDA builders of com.microsoft's MultiHeadAttention and Attention: soft masks, a cache that grows."""
 
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
+from itertools import pairwise
 from math import prod, sqrt
 from typing import TYPE_CHECKING
 
@@ -20,17 +22,27 @@ from vramscope.devices.cuda.attend_form import (
 )
 from vramscope.devices.cuda.launch import Launch, pointer, source
 from vramscope.devices.cuda.layout import flat_grid
+from vramscope.devices.cuda.product_form import Bias, Product, Room, product_launch
 from vramscope.devices.cuda.strided import THREADS, copy_launches, elementwise, type_name
 from vramscope.devices.cuda.work import NoKernelError
-from vramscope.ops.cuda_workspace import mask_extents, multi_head_workspace, splits_of
+from vramscope.ops.cuda_workspace import (
+    library_room,
+    mask_extents,
+    multi_head_workspace,
+    projected_workspace,
+    splits_of,
+)
 from vramscope.ops.kernels.multihead import head_form
+from vramscope.ops.kernels.projection import projected_form
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vramscope.devices.cuda.array import DeviceArray
+    from vramscope.devices.cuda.library_form import AnyLaunch
     from vramscope.devices.cuda.work import Builder, Work
     from vramscope.ops.kernels.multihead_core import HeadForm
+    from vramscope.ops.kernels.projection import ProjectedForm
 
 ENDS, SPANS, NEW_KEYS, ALL_KEYS = 1, 2, 3, 4
 """Forms of a key mask, by their number in the kernel."""
@@ -55,8 +67,28 @@ def _multi_head(work: Work) -> list[Launch]:
         placed = _at(work, room["queries"], queries.shape)
         before += elementwise("add", "x0 + x1", [queries, biases[0]], placed)
         queries = placed
-    found, rows = _cache(work, form, (keys, values), biases, (held, room))
-    mask, masking = _mask(work, form, (held, total), room)
+    cache = _Cache(
+        held,
+        (work.input(6), work.input(7)) if work.has(6) else None,
+        (work.output(1), work.output(2)) if work.wants(1) else None,
+        biases[1:] if biases is not None else (None, None),
+    )
+    found, rows = _stored(work, form, (keys, values), cache, room)
+    mask, masking = _mask(work, 4, form, (held, total), room)
+    return [*before, *found, *masking, *_attended(work, form, queries, rows, (held, total), mask, room)]
+
+
+def _attended(
+    work: Work,
+    form: HeadForm,
+    queries: DeviceArray,
+    rows: tuple[Rows, Rows],
+    extent: tuple[int, int],
+    mask: Mask,
+    room: dict[str, int],
+) -> list[Launch]:
+    """Attention over rows that are in place; ``extent``: rows of the past, and with the new ones."""
+    node, (held, total) = work.node, extent
     output = heads_of(work.output(0, (form.batch, form.queries, form.heads * form.width)), form.heads)
     attention = Attention(
         queries,
@@ -69,7 +101,7 @@ def _multi_head(work: Work) -> list[Launch]:
         splits=splits_of(total) if form.queries == 1 else 1,
         partial=room.get("partial", 0),
     )
-    return [*before, *found, *masking, *attend_launches(attention)]
+    return attend_launches(attention)
 
 
 def _check(work: Work, form: HeadForm) -> None:
@@ -122,27 +154,36 @@ def _biases(work: Work, form: HeadForm) -> tuple[DeviceArray, DeviceArray | None
     return (parts[0], None, None) if cached else (parts[0], parts[1], parts[2])
 
 
-def _cache(
+@dataclass(frozen=True, slots=True)
+class _Cache:
+    """Valid rows of the past; keys and values of past and present, [B, N, rows, D]; biases of new ones."""
+
+    held: int
+    past: tuple[DeviceArray, DeviceArray] | None
+    present: tuple[DeviceArray, DeviceArray] | None
+    biases: tuple[DeviceArray | None, DeviceArray | None] = (None, None)
+
+
+def _stored(
     work: Work,
     form: HeadForm,
     new: tuple[DeviceArray, DeviceArray],
-    biases: tuple[DeviceArray, DeviceArray | None, DeviceArray | None] | None,
-    where: tuple[int, dict[str, int]],
+    cache: _Cache,
+    room: dict[str, int],
 ) -> tuple[list[Launch], tuple[Rows, Rows]]:
     """Past and new rows in the present, in scratch, or the new ones where they are."""
-    held, room = where
-    present = work.wants(1)
-    if not present and "keys" not in room:
+    held = cache.held
+    if cache.present is None and "keys" not in room:
         return [], (Rows.of(new[0]), Rows.of(new[1]))
     found: list[Launch] = []
     targets = []
     for index, name in enumerate(("keys", "values")):
         shape = (form.batch, form.heads, form.past + form.keys, form.width)
-        target = work.output(1 + index) if present else _at(work, room[name], shape)
-        if work.has(6) and held:
-            found += copy_launches(work.input(6 + index)[:, :, :held], target[:, :, :held])
+        target = cache.present[index] if cache.present is not None else _at(work, room[name], shape)
+        if cache.past is not None and held:
+            found += copy_launches(cache.past[index][:, :, :held], target[:, :, :held])
         into = target[:, :, held : held + form.keys]
-        bias = biases[1 + index] if biases is not None else None
+        bias = cache.biases[index]
         if bias is None:
             found += copy_launches(new[index], into)
         else:
@@ -152,17 +193,17 @@ def _cache(
 
 
 def _mask(
-    work: Work, form: HeadForm, extent: tuple[int, int], room: dict[str, int]
+    work: Work, index: int, form: HeadForm, extent: tuple[int, int], room: dict[str, int]
 ) -> tuple[Mask, list[Launch]]:
-    """One additive mask of the key mask and the score bias, and what makes it."""
+    """One additive mask of the key mask (input ``index``) and the score bias, and what makes it."""
     held, total = extent
     bias = work.optional(5)
     if bias is not None and (bias.ndim != 4 or bias.shape[3] < total):
         raise NoKernelError(f"its score bias {bias.shape} does not broadcast")
-    seen = work.optional(4)
+    seen = work.optional(index)
     if seen is None:
         return (Mask() if bias is None else Mask(bias[..., :total], 2)), []
-    entries, heads, rows = mask_extents(work.query, form)
+    entries, heads, rows = mask_extents(form, seen.shape, bias.shape if bias is not None else None)
     kind, steps, start = _mask_form(seen, form, held, total)
     out = _at(work, room["mask"], (entries, heads, rows, total))
     bias_steps = Mask(bias, 2).strides[:3] if bias is not None else (0, 0, 0)
@@ -191,5 +232,62 @@ def _mask_form(mask: DeviceArray, form: HeadForm, held: int, total: int) -> tupl
     raise NoKernelError(f"its key mask is {mask.shape}")
 
 
-BUILDERS: Mapping[tuple[str, str], Builder] = {("com.microsoft", "MultiHeadAttention"): _multi_head}
+def _projected(work: Work) -> list[AnyLaunch]:
+    """One product makes queries, keys and values; then as for separate ones, with a past in one tensor."""
+    node, past = work.node, work.optional(4)
+    form = projected_form(node, work.shape(0), work.shape(1), past.shape if past is not None else None)
+    heads = form.heads
+    _check_projected(work, heads)
+    held = work.host_integers(6)[0] if work.has(6) else heads.past
+    if work.has(6) and held + heads.keys > heads.past:
+        raise NoKernelError("its buffer is too short, which the host reports")
+    total = held + heads.keys
+    room = work.regions(projected_workspace(work.query))
+    product = _projection(work, form, room)
+    whole = _at(work, room["projection"], (heads.batch, heads.queries, form.width))
+    ends = (0, form.columns[0], 2 * form.columns[0], form.width)
+    parts = [heads_of(whole[..., start:end], heads.heads) for start, end in pairwise(ends)]
+    present = work.output(1) if work.wants(1) else None
+    cache = _Cache(
+        held,
+        (past[0], past[1]) if past is not None else None,
+        (present[0], present[1]) if present is not None else None,
+    )
+    stored, rows = _stored(work, heads, (parts[1], parts[2]), cache, room)
+    mask, masking = _mask(work, 3, heads, (held, total), room)
+    return [product, *stored, *masking, *_attended(work, heads, parts[0], rows, (held, total), mask, room)]
+
+
+def _check_projected(work: Work, form: HeadForm) -> None:
+    if work.node.integer("do_rotary", 0) or form.width != form.value_width:
+        raise NoKernelError("it rotates, or its values have a head size of their own")
+    source = work.input(0)
+    if any(work.has(index) and work.input(index).dtype != source.dtype for index in (1, 2, 4, 5)):
+        raise NoKernelError("its tensors differ in type")
+    if type_name(source.dtype) not in LEAST:
+        raise NoKernelError(f"its kernel attends in float32, float16 and bfloat16, not {source.dtype}")
+    if work.has(3) and work.input(3).dtype != np.int32:
+        raise NoKernelError(f"its key mask is {work.input(3).dtype}")
+    if not source.contiguous or not work.input(1).contiguous or source.size == 0:
+        raise NoKernelError("its input or its weight is strided or empty")
+
+
+def _projection(work: Work, form: ProjectedForm, room: dict[str, int]) -> AnyLaunch:
+    """Input times weight, and the bias, into scratch."""
+    source, weight, bias = work.input(0), work.input(1), work.optional(2)
+    product = Product(form.rows, form.width, form.depth, (form.depth, 1), (form.width, 1), form.width)
+    size = library_room(form.rows, form.width)
+    return product_launch(
+        type_name(source.dtype),
+        product,
+        (source.address, weight.address, room["projection"]),
+        bias=None if bias is None else Bias(bias, (0, 1)),
+        room=Room(room["product"], size) if size and work.mirror.library else None,
+    )
+
+
+BUILDERS: Mapping[tuple[str, str], Builder] = {
+    ("com.microsoft", "MultiHeadAttention"): _multi_head,
+    ("com.microsoft", "Attention"): _projected,
+}
 """Builders of this family."""

@@ -31,7 +31,9 @@ _COLUMNS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class ProjectedForm:
+    """Extents: the heads, rows and depth of the input, columns of queries, keys and values."""
+
     heads: HeadForm
     rows: int
     depth: int
@@ -39,6 +41,7 @@ class _Form:
 
     @property
     def width(self) -> int:
+        """Columns of the weight."""
         return sum(self.columns)
 
     def sizes(self, dtype: ElementType) -> tuple[tuple[str, int], ...]:
@@ -52,9 +55,14 @@ class _Form:
         )
 
 
-def _form(
+def projected_form(
     node: Node, source: tuple[int, ...], weight: tuple[int, ...], past: tuple[int, ...] | None
-) -> _Form:
+) -> ProjectedForm:
+    """Extents from the shapes of the input, the weight and the past.
+
+    Raises:
+        ModelGraphError: they do not fit.
+    """
     count = node.integer("num_heads", 0)
     given = node.integers("qkv_hidden_sizes")
     if len(source) != 3 or len(weight) != 2 or count <= 0:
@@ -64,14 +72,14 @@ def _form(
         raise wrong(node, f"{weight[1]} columns do not split into {query}, {key}, {value} of {count} heads")
     held = past[3] if past is not None else 0
     heads = HeadForm(source[0], count, source[1], source[1], held, query // count, value // count)
-    return _Form(heads, source[0] * source[1], source[2], (query, key, value))
+    return ProjectedForm(heads, source[0] * source[1], source[2], (query, key, value))
 
 
 def contrib_attention_workspace(query: WorkspaceQuery) -> WorkspaceRequirement:
     """The projection [B·S, Q+K+V] in float32, widened input and weight columns, and the attention tiles."""
     past = query.input(4)
     shape = past.shape if past.present else None
-    form = _form(query.node, query.input(0).shape, query.input(1).shape, shape)
+    form = projected_form(query.node, query.input(0).shape, query.input(1).shape, shape)
     sizes = form.sizes(query.input(0).dtype)
     return lay_out("projected attention tiles", dict(sizes), Lifetime.STEP_SCOPED)
 
@@ -93,7 +101,9 @@ def contrib_attention(call: Call) -> None:
             node.name,
         )
     past = call.optional(4)
-    form = _form(node, call.array(0).shape, call.array(1).shape, past.shape if past is not None else None)
+    form = projected_form(
+        node, call.array(0).shape, call.array(1).shape, past.shape if past is not None else None
+    )
     dtype = ElementType.FLOAT if call.array(0).dtype == np.float32 else call.output_types[0]
     scratch = take_scratch(call, form.sizes(dtype), np.dtype(np.float32))
     with np.errstate(all="ignore"):
@@ -127,7 +137,7 @@ def _present(call: Call, form: HeadForm, rows: int) -> tuple[Array, Array] | Non
     return whole[0], whole[1]
 
 
-def _project(call: Call, form: _Form, scratch: Scratch) -> tuple[Array, Array, Array]:
+def _project(call: Call, form: ProjectedForm, scratch: Scratch) -> tuple[Array, Array, Array]:
     """Queries, keys and values [B, N, S, width] in float32, in the projection's scratch."""
     source, weight = call.array(0).reshape(form.rows, form.depth), call.array(1)
     target = _floats(scratch, "projection").reshape(form.rows, form.width)

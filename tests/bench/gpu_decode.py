@@ -3,17 +3,23 @@
     python -m tests.bench.gpu_decode [--peer SITE] [--profile] [NAME:fp16 | NAME:int4 | FOLDER …]
 
 NAME is one of the shapes in ``gpu_models``, built with random weights; FOLDER is a decoder. SITE is a folder
-that holds onnxruntime-gpu and onnxruntime-genai-cuda; without it only ours runs. A cache of 1,024 tokens, a
-prompt of 16, eight tokens skipped, the median of three windows of 128. Prefill is of 2,048 tokens, in a
-session of its own: of a length run before, and of one that was not; medians of five. Nothing is asserted.
+that holds onnxruntime-gpu and onnxruntime-genai-cuda; without it only ours runs. Each has a process of its
+own: its device memory is what nvidia-smi shows more than before, CUDA's context included, and its first token
+is timed from before that context. A cache of 1,024 tokens, a prompt of 16, eight tokens skipped, the median
+of three windows of 128; replays that are read one by one, and several at once. Prefill is of 2,048 tokens, in
+a session of its own: of a length run before, and of one that was not; medians of five. Nothing is asserted.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
+import subprocess
+import sys
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.bench import gpu_models, gpu_peer
@@ -27,11 +33,12 @@ from vramscope.plan.types import Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from vramscope.graph.model import Model
 
 CONTEXT, PROMPT, SKIPPED, WINDOW, WINDOWS = 1024, 16, 8, 128, 3
+BURSTS = (8, 32)
+"""Replays that are read at once."""
 PRECISIONS = ("fp16", "int4", "int4", "fp16", "int4")
 MODELS = tuple(f"{name}:{kind}" for name, kind in zip(gpu_models.SHAPES, PRECISIONS, strict=True))
 """The models of the table."""
@@ -39,10 +46,14 @@ MODELS = tuple(f"{name}:{kind}" for name, kind in zip(gpu_models.SHAPES, PRECISI
 
 @dataclass(frozen=True)
 class Ours:
-    """What one model gave: tokens a second eager and replayed, device seconds of a step, MiB, and more."""
+    """What one model gave: tokens a second eager and replayed, device seconds of a step, MiB, and more.
+
+    ``bursts``: tokens a second where so many replays are read at once, as :data:`BURSTS` has them.
+    """
 
     eager: float
     replay: float
+    bursts: tuple[float, ...]
     graph: float
     launches: int
     mib: float
@@ -71,23 +82,24 @@ def copy_bandwidth(runtime: Any, cuda: Any) -> float:  # noqa: ANN401 - CuPy has
     return 2 * size / seconds
 
 
-def window(decoder: Decoder, advance: Callable[[], object]) -> float:
-    """Seconds a token over one window."""
+def window(decoder: Decoder, advance: Callable[[], object], steps: int = 1) -> float:
+    """Seconds a token over one window; a call takes so many ``steps``."""
     for _ in range(SKIPPED):
         advance()
     started = time.perf_counter()
-    for _ in range(WINDOW):
+    for _ in range(WINDOW // steps):
         advance()
     decoder.device.synchronize()
     return (time.perf_counter() - started) / WINDOW
 
 
 def measure(folder: Path, batch: int, shown: Callable[[CudaDevice, float], None], cupy: Any) -> Ours:  # noqa: ANN401 - CuPy has no types
-    """Ours on one folder. ``shown`` gets the device and a step's seconds while the graph stands."""
-    started = time.perf_counter()
+    """Ours on one folder. ``shown`` gets the device and a step's seconds while the graph stands.
+
+    Nothing has touched the device in this process.
+    """
+    before, started = gpu_peer.used(), time.perf_counter()
     model = open_path(folder)
-    runtime = cupy.cuda.runtime
-    before = runtime.memGetInfo()[0]
     device = CudaDevice()
     plan = make_plan(model, Scenario(batch=batch, prompt=PROMPT, context=CONTEXT))
     decoder = Decoder(model, plan, device=device)
@@ -110,15 +122,27 @@ def measure(folder: Path, batch: int, shown: Callable[[CudaDevice, float], None]
             kept.append(decoder.replay().tokens[0])
 
         replay.append(window(decoder, step))
+    bursts = tuple(1 / burst_seconds(decoder, prompts, width) for width in BURSTS)
     graph = graph_seconds(decoder, cupy)
-    mib = (before - runtime.memGetInfo()[0]) / 2**20
+    mib = gpu_peer.used() - before
     launches = len(device.recorded)
     shown(device, graph)
     weights = decoder.plan.weights.bytes
     decoder.close()
     device.close()
-    found = (1 / statistics.median(eager), 1 / statistics.median(replay), graph, launches, mib)
+    found = (1 / statistics.median(eager), 1 / statistics.median(replay), bursts, graph, launches, mib)
     return Ours(*found, weights, *prefill_seconds(model, batch), first, tuple(tokens))
+
+
+def burst_seconds(decoder: Decoder, prompts: list[list[int]], width: int) -> float:
+    """Seconds a token where ``width`` replays are read at once."""
+    found = []
+    for _ in range(WINDOWS):
+        decoder.prefill(prompts)
+        decoder.step()
+        decoder.capture()
+        found.append(window(decoder, lambda: decoder.replays(width), width))
+    return statistics.median(found)
 
 
 def prefill_seconds(model: Model, batch: int) -> tuple[float, float]:
@@ -153,7 +177,35 @@ def graph_seconds(decoder: Decoder, cupy: Any) -> float:  # noqa: ANN401 - CuPy 
     return seconds_of(device, cupy, graph.segments[0], min(room, 200))
 
 
-def compare(name: str, args: argparse.Namespace, bandwidth: float, cupy: Any) -> None:  # noqa: ANN401 - CuPy has no types
+def measured(folder: Path, args: argparse.Namespace, bandwidth: float) -> Ours:
+    """Ours, in a process of its own.
+
+    Raises:
+        RuntimeError: it failed.
+    """
+    command = [sys.executable, "-m", "tests.bench.gpu_decode", "--measure", str(bandwidth), str(folder)]
+    options = ["--batch", str(args.batch), *(["--profile"] if args.profile else [])]
+    done = subprocess.run([*command, *options], stdout=subprocess.PIPE, text=True, check=False)
+    *shown, last = done.stdout.splitlines() or [""]
+    if done.returncode:
+        raise RuntimeError(f"{folder} cannot be measured, see above: {last}")
+    print("".join(f"{line}\n" for line in shown), end="", flush=True)
+    found = json.loads(last)
+    return Ours(**{**found, "tokens": tuple(found["tokens"]), "bursts": tuple(found["bursts"])})
+
+
+def measure_here(folder: Path, args: argparse.Namespace) -> None:
+    """The other end of :func:`measured`: prints one line of JSON behind the profile."""
+    import cupy
+
+    def shown(device: CudaDevice, seconds: float) -> None:
+        if args.profile:
+            profile(device, seconds, args.measure, cupy)
+
+    print(json.dumps(asdict(measure(folder, args.batch, shown, cupy))), flush=True)
+
+
+def compare(name: str, args: argparse.Namespace, bandwidth: float) -> None:
     """One model, printed."""
     folder = gpu_models.folder_of(name)
     peers = [
@@ -161,17 +213,14 @@ def compare(name: str, args: argparse.Namespace, bandwidth: float, cupy: Any) ->
         for graph in ((True,) if args.graph else (True, False))
         if args.peer
     ]
-
-    def shown(device: CudaDevice, seconds: float) -> None:
-        if args.profile:
-            profile(device, seconds, bandwidth, cupy)
-
-    ours = measure(folder, args.batch, shown, cupy)
+    ours = measured(folder, args, bandwidth)
     floor = ours.weights / bandwidth
     each = ours.graph / max(ours.launches, 1) * 1e6
     print(
         f"{name} batch {args.batch}: weights {ours.weights / 1e9:.3f} GB, floor {floor * 1e3:.3f} ms;"
-        f" ours eager {ours.eager:.0f}, replay {ours.replay:.0f} tok/s = {1e3 / ours.replay:.3f} ms, graph"
+        f" ours eager {ours.eager:.0f}, replay {ours.replay:.0f} tok/s = {1e3 / ours.replay:.3f} ms,"
+        f" {BURSTS} read at once {' and '.join(f'{item:.0f}' for item in ours.bursts)},"
+        " graph"
         f" alone {ours.graph * 1e3:.3f} ms = {floor / ours.graph:.0%} of bandwidth, {ours.launches} launches"
         f" of {each:.2f} us, {ours.mib:.0f} MiB, prefill of {LONG} tokens {ours.prefill * 1e3:.1f} ms,"
         f" of a new length {ours.fresh * 1e3:.1f}, first token {ours.first:.2f} s",
@@ -203,14 +252,18 @@ def main() -> None:
     parser.add_argument("--graph", action="store_true", help="the peer with its graph alone")
     parser.add_argument("--profile", action="store_true", help="each kind of launch by itself")
     parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--measure", type=float, default=0.0, help="bytes a second: ours, here, as JSON")
     args = parser.parse_args()
+    if args.measure:
+        measure_here(Path(args.models[0]), args)
+        return
     import cupy
 
     CudaDevice().close()
     bandwidth = copy_bandwidth(cupy.cuda.runtime, cupy.cuda)
     print(f"copy bandwidth {bandwidth / 1e9:.0f} GB/s read and written", flush=True)
     for name in args.models:
-        compare(name, args, bandwidth, cupy)
+        compare(name, args, bandwidth)
 
 
 if __name__ == "__main__":

@@ -50,7 +50,8 @@ def run(packages: str, folder: Path, context: int, batch: int, *, graph: bool) -
     return Peer(**{**found, "tokens": tuple(found["tokens"])})
 
 
-def _used() -> int:
+def used() -> int:
+    """MiB of the card in use, by whoever."""
     query = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
     return int(subprocess.run(query, capture_output=True, text=True, check=True).stdout.split()[0])
 
@@ -59,7 +60,7 @@ def _main(folder: str, graph: str, context: str, batch: str) -> None:
     import numpy as np
     import onnxruntime_genai as og  # type: ignore[import-not-found, unused-ignore] # on the bench machine
 
-    before, started = _used(), time.perf_counter()
+    before, started = used(), time.perf_counter()
     config = og.Config(folder)
     config.clear_providers()
     config.append_provider("cuda")
@@ -91,7 +92,7 @@ def _main(folder: str, graph: str, context: str, batch: str) -> None:
         tokens = [int(item) for item in made.get_sequence(0)[PROMPT:]]
         del made
     speed = 1 / sorted(times[1:])[WINDOWS // 2]
-    mib = _used() - before
+    mib = used() - before
     longer = og.GeneratorParams(model)
     longer.set_search_options(max_length=LONG + 16, do_sample=False, batch_size=int(batch))
 

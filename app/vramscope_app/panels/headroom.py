@@ -35,8 +35,8 @@ LABEL_BELOW = 0.8
 LABEL_CEILING, LABEL_HIGH = 0.82, 26
 """A name stands above a point below this part of the chart's height, and takes so many pixels."""
 SAME_PLACE = 0.02
-NAME_WIDTH = 0.2
-"""Part of the chart's width that a batch's name takes at most."""
+NAME_WIDE, LINE_HIGH = 66, 18
+"""Pixels that a batch's name takes."""
 EMPTY = marked("The chart of a decoder's memory over its context appears here once it is planned")
 
 
@@ -68,7 +68,7 @@ class HeadroomPanel(QWidget):
         self._placed_below = LABEL_CEILING
         """Where names were placed when the chart was drawn."""
         self._names: list[tuple[float, float]] = []
-        """Where names of batches stand, in tokens and bytes."""
+        """Where names of batches begin and stand, in tokens and bytes."""
         self.plot = pg.PlotWidget()
         self._words = QLabel(tr(EMPTY))
         self._timer = QTimer(self)
@@ -196,11 +196,13 @@ class HeadroomPanel(QWidget):
     def _name_line(self, made: Chart, batch: int, x: float, y: float) -> None:
         """A batch's name above a point of its line, unless another name stands there."""
         first, last = float(made.contexts[0]), float(made.contexts[-1])
-        high = LABEL_HIGH / max(float(self.plot.getViewBox().height()), 1.0) * made.top
-        wide = NAME_WIDTH * (last - first)
-        if all(abs(x - left) > wide or abs(y - low) > high for left, low in self._names):
-            self._names.append((x, y))
-            anchor = (1.0 if x > first + wide else 0.0, 1.0)
+        box = self.plot.getViewBox()
+        high = LINE_HIGH / max(float(box.height()), 1.0) * made.top
+        wide = NAME_WIDE / max(float(box.width()), 1.0) * (last - first)
+        left = x - wide if x > first + wide else x
+        if all(abs(left - other) > wide or abs(y - low) > high for other, low in self._names):
+            self._names.append((left, y))
+            anchor = (0.0 if left == x else 1.0, 1.0)
             self._label(tr("batch {batch}", batch=batch), x, y, anchor, self._look.theme.text)
 
     def _ceiling(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,9 @@ import pytest
 from damage import damage
 from onnx import TensorProto, helper
 
-from vramscope.api import make_plan, open_path
+from vramscope.api import Planner, make_plan, open_path, suggestions
 from vramscope.errors import ModelFileError, ModelGraphError, VramscopeError
+from vramscope.plan.rewrites.table import REWRITES
 from vramscope.plan.types import Scenario
 from vramscope.report.rows import node_tables
 from vramscope.run.plain import plain_run
@@ -50,6 +52,33 @@ def test_a_damaged_file_is_planned_or_refused(name: str, shared_models: Path, tm
             refused.append(error)
     assert 0 < len(refused) < TRIES
     assert all(error.what and error.why for error in refused)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_other_exports_of_a_damaged_file_are_planned_or_refused(
+    name: str, shared_models: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / name
+    shutil.copytree(shared_models / "tiny" / name, folder)
+    file = next(folder.glob("*.onnx"))
+    whole, random = file.read_bytes(), Random(f"{name} otherwise")
+    planned = 0
+    for _ in range(TRIES):
+        model = onnx.ModelProto.FromString(whole)
+        for _ in range(random.choice((1, 2, 3))):
+            damage(model, random)
+        file.write_bytes(model.SerializeToString())
+        try:
+            planner = Planner(open_path(folder))
+            plan = planner.plan(Scenario(context=64))
+        except VramscopeError:
+            continue
+        planned += 1
+        suggestions(planner, plan)
+        for rewrite in REWRITES:
+            with suppress(VramscopeError):
+                planner.plan(Scenario(context=64, as_if=(rewrite.id,)))
+    assert planned
 
 
 def constant(**attributes: object) -> onnx.NodeProto:

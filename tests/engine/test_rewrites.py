@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from decoders import CPU_MODELS
+from plan_checker import check_plan
 from planned_models import planner_of
 from rewritten_models import GROUPED, RUNTIMES, SMALL, arenas, as_if, hand_made, parts, refusal
 from written_program import opened_bare, written
@@ -76,6 +77,7 @@ def test_what_a_rewrite_makes_is_planned_alike_when_it_is_written_and_opened(
     for rewrite, made in applied(model).items():
         again = written(made, tmp_path / rewrite)
         one, two = Planner(made).plan(SMALL), Planner(again).plan(SMALL)
+        check_plan(Planner(made), one)
         assert parts(one) == parts(two), (name, rewrite)
         assert arenas(one) == arenas(two), (name, rewrite)
         assert one.kv.rows == two.kv.rows, (name, rewrite)
@@ -85,7 +87,9 @@ def test_what_a_rewrite_makes_is_planned_alike_when_it_is_written_and_opened(
 @pytest.mark.parametrize("name", MODELS)
 def test_a_decoder_is_found_again_in_an_unchanged_program(tiny: Path, name: str) -> None:
     model = open_path(tiny / name)
-    assert rebuilt(model, model.program).contract == model.contract
+    again = rebuilt(model, model.program)
+    assert isinstance(again, Rewritten)
+    assert again.model.contract == model.contract
 
 
 @pytest.mark.parametrize("name", ["tiny-llama-fp32-cpu", "tiny-llama-tied-fp32-cpu", "optimum-tiny-gpt2"])

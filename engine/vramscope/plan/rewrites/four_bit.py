@@ -17,7 +17,7 @@ from vramscope.graph.dtypes import ElementType
 from vramscope.graph.edit import ProgramEdit
 from vramscope.graph.model import ABSENT, AttributeValue, Node
 from vramscope.plan.index import body_captures, build_index
-from vramscope.plan.rewrites.types import Impossible, Rewritten, rebuilt
+from vramscope.plan.rewrites.types import Impossible, Rewritten, given, rebuilt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,12 +68,12 @@ def _quantised(zero_points: bool, model: Model) -> Rewritten | Impossible:
     elsewhere = frozenset(_identity(index, value) for value in _read_otherwise(index))
     work = _Work(ProgramEdit(model.program), index, zero_points, elsewhere)
     for step in index.main_steps:
-        if (step.node.domain, step.node.operator) in PRODUCTS:
+        if (step.node.domain, step.node.operator) in PRODUCTS and given(step, 0) and given(step, 1):
             _quantise(work, step)
     if not work.made:
         first = next((f": {name} {why}" for name, why in work.left.items()), "")
         return Impossible(f"no matrix product has a floating-point weight that could be so{first}")
-    return Rewritten(rebuilt(model, work.edit.finish()), tuple(_notes(work)))
+    return rebuilt(model, work.edit.finish(), tuple(_notes(work)))
 
 
 def _quantise(work: _Work, step: Step) -> None:

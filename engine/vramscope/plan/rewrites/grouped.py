@@ -13,6 +13,7 @@ import numpy as np
 
 from vramscope.graph.dtypes import ElementType
 from vramscope.graph.model import ABSENT, Feed, Node
+from vramscope.plan.rewrites.types import given
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from vramscope.graph.links import Links
     from vramscope.graph.model import Array, AttributeValue, DecoderContract, Model, Program, Step
 
-QUERY, BIAS, PADDING, SCORES_BIAS, PASTS = 0, 3, 4, 5, (6, 7)
+BIAS, PADDING, SCORES_BIAS, PASTS, LENGTHS = 3, 4, 5, (6, 7), (8, 9)
+"""Where MultiHeadAttention has what beside query, key and value."""
+
 KEPT = ("num_heads", "scale")
 LARGEST_SCALAR = 1
 """Elements of a weight that may be part of a mask; a table of slopes has more."""
@@ -32,25 +35,26 @@ INT32 = int(ElementType.INT32)
 
 def grouped_refusal(model: Model, links: Links, step: Step) -> str:
     """Why a MultiHeadAttention is not the same as a GroupQueryAttention; empty where it is."""
-    program = model.program
-    rows = [program.values[value].shape for value in step.inputs[:3] if value != ABSENT]
-    if len(rows) != 3 or any(
-        shape is None or len(shape) != 3 or shape[1] != rows[0][1] for shape in rows if rows[0]
-    ):
-        return "its query, key and value are not all [batch, positions, heads × size]"
-    if _given(step, BIAS) or _given(step, PADDING) or _given(step, 8) or _given(step, 9):
-        return "it has a bias, a padding mask or lengths of its own, which GroupQueryAttention lacks"
-    if len(step.outputs) > 3 and step.outputs[3] != ABSENT:
-        return "its scores are an output"
+    why = _form_refusal(model.program, step)
+    if why:
+        return why
     if _mask(model) is None:
         return "there is no attention mask to count the valid positions of"
-    if not _given(step, SCORES_BIAS):
+    if not given(step, SCORES_BIAS):
         return "" if step.node.integer("unidirectional", 0) else "it is not causal"
     return _bias_refusal(model, links, step.inputs[SCORES_BIAS])
 
 
-def _given(step: Step, place: int) -> bool:
-    return place < len(step.inputs) and step.inputs[place] != ABSENT
+def _form_refusal(program: Program, step: Step) -> str:
+    """What of a node's inputs and outputs GroupQueryAttention does not have; empty where it has all."""
+    if not all(given(step, place) for place in (0, 1, 2, *PASTS)) or len(step.outputs) < 3:
+        return "it lacks a query, key, value, past or present"
+    query, *others = (program.values[value].shape for value in step.inputs[:3])
+    if query is None or len(query) != 3 or any(shape != query for shape in others):
+        return "its query, key and value are not all [batch, positions, heads × size], equally wide"
+    if any(given(step, place) for place in (BIAS, PADDING, *LENGTHS)):
+        return "it has a bias, a padding mask or lengths of its own, which GroupQueryAttention lacks"
+    return "its scores are an output" if len(step.outputs) > 3 and step.outputs[3] != ABSENT else ""
 
 
 def _mask(model: Model) -> int | None:

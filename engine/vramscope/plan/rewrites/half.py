@@ -73,7 +73,7 @@ def half_floats(model: Model) -> Rewritten | Impossible:
     if mixed is not None:
         name, where = program.values[mixed].name, f"and {free[mixed]} in any type"
         return Impossible(f"{fixed[mixed]} has {name!r} in float32, {where}", fixed[mixed])
-    return Rewritten(rebuilt(model, _halved(program, frozenset(fixed))))
+    return rebuilt(model, _halved(program, frozenset(fixed)))
 
 
 def _floats(

@@ -15,7 +15,7 @@ from vramscope.graph.dtypes import ElementType, bit_width
 from vramscope.graph.edit import ProgramEdit
 from vramscope.graph.links import link
 from vramscope.graph.model import ABSENT
-from vramscope.plan.rewrites.types import Impossible, Rewritten, rebuilt
+from vramscope.plan.rewrites.types import Impossible, Rewritten, given, rebuilt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ def _quantised(bits: int, model: Model) -> Rewritten | Impossible:
     edit = ProgramEdit(program)
     for step in steps.values():
         _rewrite(edit, step, bits)
-    return Rewritten(rebuilt(model, edit.finish()))
+    return rebuilt(model, edit.finish())
 
 
 def _writer(program: Program, links: Links, pair: KvPair, bits: int) -> Step | Impossible:
@@ -64,17 +64,24 @@ def _writer(program: Program, links: Links, pair: KvPair, bits: int) -> Step | I
     if not readers:
         return Impossible(f"nothing reads {pair.input!r}")
     step = readers[0].step
+    why = _refusal(program, step, pair, bits)
+    if not why and (len(readers) > 1 or readers[0].position not in PAST):
+        why = f"{pair.input!r} is read by more than its attention"
+    return Impossible(why, step.node.name) if why else step
+
+
+def _refusal(program: Program, step: Step, pair: KvPair, bits: int) -> str:
+    """Why a node cannot keep the pair in so many bits; empty where it can."""
     node = step.node
     if (node.domain, node.operator) not in SCALES:
         known = "a quantised cache is known of GroupQueryAttention and PagedAttention alone"
-        why = f"{known}, and {node.qualified} keeps this one"
-        return Impossible(why, node.name)
-    outputs = [program.values[item].name for item in step.outputs[1:3] if item != ABSENT]
-    if len(readers) > 1 or readers[0].position not in PAST or pair.output not in outputs:
-        return Impossible(f"{pair.input!r} is read by more than its attention", node.name)
-    if bits == 4 and pair.head_size % 2:
-        return Impossible(f"two codes share a byte, and the head size is {pair.head_size}", node.name)
-    return step
+        return f"{known}, and {node.qualified} keeps this one"
+    if not all(given(step, place) for place in (0, *PAST)) or len(step.outputs) <= PRESENT[1]:
+        return f"{node.qualified} lacks a past or a present"
+    if pair.output not in [program.values[item].name for item in step.outputs[1:3] if item != ABSENT]:
+        return f"{pair.output!r} is not the attention's own result"
+    odd = bits == 4 and pair.head_size % 2
+    return f"two codes share a byte, and the head size is {pair.head_size}" if odd else ""
 
 
 def _asks_extents(reader: Reader) -> bool:
@@ -99,7 +106,8 @@ def _rewrite(edit: ProgramEdit, step: Step, bits: int) -> None:
 
 
 def _caches(step: Step) -> Sequence[int]:
-    return [*(step.inputs[place] for place in PAST), *(step.outputs[place] for place in PRESENT)]
+    values = (*(step.inputs[place] for place in PAST), *(step.outputs[place] for place in PRESENT))
+    return [value for value in values if value != ABSENT]
 
 
 def _narrow(edit: ProgramEdit, value: int, bits: int) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from vramscope.graph.edit import ProgramEdit
 from vramscope.graph.links import link
 from vramscope.graph.model import ABSENT, Feed, Node
-from vramscope.plan.rewrites.types import Impossible, Rewritten, rebuilt
+from vramscope.plan.rewrites.types import Impossible, Rewritten, given, rebuilt
 
 if TYPE_CHECKING:
     from vramscope.graph.expr import Dim, Shape
@@ -70,7 +70,7 @@ def _tail(program: Program, logits: Value | None) -> _Tail | Impossible:
         step = links.makers.get(values[-1])
         if step is None:
             return Impossible(f"no node makes {program.values[values[-1]].name!r}")
-        if (step.node.domain, step.node.operator) in HEADS:
+        if (step.node.domain, step.node.operator) in HEADS and given(step, 0):
             break
         source = _row_source(program, step, positions)
         if isinstance(source, Impossible):
@@ -118,7 +118,7 @@ def _checked(
     return _Tail(head, values)
 
 
-def _pruned(model: Model, tail: _Tail) -> Rewritten:
+def _pruned(model: Model, tail: _Tail) -> Rewritten | Impossible:
     program, head = model.program, tail.head
     edit = ProgramEdit(program)
     hidden = program.values[head.inputs[0]]
@@ -138,7 +138,7 @@ def _pruned(model: Model, tail: _Tail) -> Rewritten:
         item = program.values[value]
         assert item.shape is not None
         edit.reshape(value, item.dtype, (item.shape[0], 1, item.shape[2]))
-    return Rewritten(rebuilt(model, edit.finish()))
+    return rebuilt(model, edit.finish())
 
 
 def _unsqueeze(edit: ProgramEdit, head: Step, opset: int, row: int, rows: int) -> None:

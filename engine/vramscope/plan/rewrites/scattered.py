@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from vramscope.graph.dtypes import ElementType
 from vramscope.graph.model import ABSENT, Node
+from vramscope.plan.rewrites.types import given
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,10 +26,12 @@ KEYS, PASTS, PRESENTS = (1, 2), (4, 5), (1, 2)
 
 def scattered_refusal(program: Program, step: Step) -> str:
     """Why an Attention with past cannot read a scattered cache instead; empty where it can."""
-    if len(step.inputs) > 3 and step.inputs[3] != ABSENT:
+    if given(step, 3):
         return "Attention takes valid lengths instead of a mask there, and this one has a mask of its own"
     if len(step.outputs) > 3 and step.outputs[3] != ABSENT:
         return "its scores are an output, as wide as the keys that there are"
+    if not all(given(step, place) for place in (0, *KEYS, *PASTS)) or len(step.outputs) <= PRESENTS[1]:
+        return "it lacks a past or a present"
     shapes = [program.values[step.inputs[place]].shape for place in (*KEYS, *PASTS)]
     if any(shape is None or len(shape) not in (3, 4) for shape in shapes):
         return "the rank of its keys and values is not known"

@@ -43,8 +43,9 @@ def shared_kv(model: Model) -> Rewritten | Impossible:
     scattered(edit, [step for step in ordered if _kind(step) == ATTENTION])
     grouped(edit, contract, [step for step in ordered if _kind(step) == MULTIHEAD])
     made = rebuilt(model, edit.finish())
-    left = [pair for pair in (made.contract or contract).kv if pair.form is KvForm.GROW]
-    return Impossible(f"{left[0].input!r}: {left[0].reason}") if left else Rewritten(made)
+    now = made.model.contract if isinstance(made, Rewritten) else None
+    left = [pair for pair in now.kv if pair.form is KvForm.GROW] if now is not None else []
+    return Impossible(f"{left[0].input!r}: {left[0].reason}") if left else made
 
 
 def _kind(step: Step) -> tuple[str, str]:

@@ -8,12 +8,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from vramscope.graph.contract import Origin, decoder_contract
-from vramscope.graph.model import DecoderContract, Model, Weights
+from vramscope.graph.model import ABSENT, DecoderContract, Model, Weights
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vramscope.graph.model import Program
+    from vramscope.graph.model import Program, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +61,17 @@ class Rewrite:
         return self.exporters.get(family, self.exporters.get("", ""))
 
 
-def rebuilt(model: Model, program: Program) -> Model:
+def rebuilt(model: Model, program: Program, notes: tuple[str, ...] = ()) -> Rewritten | Impossible:
     """``model`` with another program; what makes it a decoder is found anew, as when a file is opened."""
     contract = model.contract
     if contract is not None:
         found, _ = decoder_contract(program, Origin(model.producer, model.settings, {}))
         if found is None:
-            raise AssertionError(f"{model.path}: no decoder any more")
+            return Impossible("nothing would tell any more that it is a decoder")
         contract = replace(found, eos_tokens=contract.eos_tokens, bos_token=contract.bos_token)
-    return replace(model, program=program, contract=contract, weights=Weights.AS_IF)
+    return Rewritten(replace(model, program=program, contract=contract, weights=Weights.AS_IF), notes)
+
+
+def given(step: Step, place: int) -> bool:
+    """Whether a step has an input there."""
+    return place < len(step.inputs) and step.inputs[place] != ABSENT

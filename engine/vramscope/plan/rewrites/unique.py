@@ -24,7 +24,7 @@ def unique_weights(model: Model) -> Rewritten | Impossible:
     for step in program.steps:
         if not twins.keys().isdisjoint(step.inputs):
             edit.change(step, step.node, [twins.get(value, value) for value in step.inputs])
-    return Rewritten(rebuilt(model, edit.finish()))
+    return rebuilt(model, edit.finish())
 
 
 def _twins(program: Program) -> Mapping[int, int]:

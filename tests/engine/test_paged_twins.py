@@ -7,13 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 from paged_twin import paged_twin
 
 from vramscope.api import make_plan, open_path
 from vramscope.build.smollm2 import export_smollm2
 from vramscope.decode.decoder import Decoder
 from vramscope.devices.host import HostDevice
+from vramscope.errors import InputError
 from vramscope.plan.types import Scenario
 
 if TYPE_CHECKING:
@@ -98,3 +101,21 @@ def test_a_cache_of_codes_is_planned_as_if_and_exported_so_to_the_same_byte(
                 assert np.corrcoef(one, two)[0, 1] > 0.99
     assert narrow.snapshot().steps_replayed > 10
     assert narrow.device.ledger.total.peak_bytes == narrow.plan.total.bytes
+
+
+def test_slots_of_a_scheduler_are_an_input_that_nobody_feeds_here(
+    shared_models: Path, tmp_path: Path
+) -> None:
+    folder = paged_twin(shared_models / "tiny" / "tiny-llama-fp16-cuda", tmp_path / "slots")
+    graph = onnx.load(folder / "model.onnx", load_external_data=False)
+    slots = helper.make_tensor_value_info("slot_mapping", TensorProto.INT32, ["num_tokens"])
+    graph.graph.input.append(slots)
+    for node in graph.graph.node:
+        if node.op_type == "PagedAttention":
+            node.input[10] = "slot_mapping"
+    onnx.save(graph, folder / "model.onnx")
+    model = open_path(folder)
+    plan = make_plan(model, Scenario(context=64))
+    assert any("slot_mapping: planned, and refused" in note for note in plan.notes)
+    with pytest.raises(InputError, match="input 'slot_mapping': no dialect that is known here"):
+        Decoder(model, plan)

@@ -14,6 +14,7 @@ import numpy as np
 
 from vramscope.decode.blocks import BlockTables
 from vramscope.devices.base import FeedWrite
+from vramscope.errors import InputError
 from vramscope.graph.dtypes import numpy_dtype, tensor_bytes
 from vramscope.graph.model import Array, Feed, KvForm, KvPair, Model, Value
 from vramscope.plan.symbols import Extents, feed_shape, kv_shape, pair_capacity, physical_shape
@@ -23,6 +24,7 @@ from vramscope.run.bindings import Binding, bind
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from vramscope.graph.model import DecoderContract
     from vramscope.plan.types import Plan
     from vramscope.run.memory import SessionMemory
 
@@ -61,8 +63,13 @@ class Feeds:
     """Bindings of a decoder's graph at given extents, over the session's buffers."""
 
     def __init__(self, model: Model, plan: Plan, memory: SessionMemory) -> None:
-        """``model`` is a decoder, planned so."""
+        """``model`` is a decoder, planned so.
+
+        Raises:
+            InputError: nothing says what one of its inputs is fed with.
+        """
         assert model.contract is not None
+        _require_feeds(model.contract, model)
         self._model = model
         self._memory = memory
         self._contract = model.contract
@@ -91,10 +98,7 @@ class Feeds:
 
     def _feed(self, value: Value, extents: Extents) -> Binding:
         buffer = self._memory.io[value.name]
-        feed = self._contract.feeds.get(value.name)
-        if feed is None:
-            shape = tuple(dim if isinstance(dim, int) else 1 for dim in value.shape or ())
-            return bind(buffer, value.dtype, shape, input_name=value.name)
+        feed = self._contract.feeds[value.name]
         shape = feed_shape(feed, value, extents, self._contract)
         if feed is not Feed.MASK:
             return bind(buffer, value.dtype, shape, input_name=value.name)
@@ -259,6 +263,16 @@ class Feeds:
             if (feed := self._contract.feeds.get(binding.input)) is not None
             for write in _writes(feed, binding, state)
         )
+
+
+def _require_feeds(contract: DecoderContract, model: Model) -> None:
+    """Zeros where nobody knows what belongs would give tokens that look like an answer."""
+    caches = {pair.input for pair in contract.kv}
+    names = [model.program.values[item].name for item in model.program.inputs]
+    unknown = [name for name in names if name not in caches and name not in contract.feeds]
+    if unknown:
+        why = "no dialect that is known here says what a decoder feeds it with"
+        raise InputError(f"input {unknown[0]!r}", why, "Plan the model, or export it without that input")
 
 
 def feed_values(feed: Feed, shape: tuple[int, ...], tokens: Array, past: int, kept: int) -> Array:

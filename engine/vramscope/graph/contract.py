@@ -251,7 +251,9 @@ def _notes(program: Program, pairs: tuple[KvPair, ...], feeds: Mapping[str, Feed
     inputs = [program.values[item].name for item in program.inputs]
     unknown = [name for name in inputs if name not in caches and name not in feeds]
     if unknown:
-        notes.append(f"Nothing is known about the inputs {', '.join(unknown)}: they have to be given")
+        notes.append(
+            f"Nothing is known about the inputs {', '.join(unknown)}: planned, and refused when it is to run"
+        )
     if any(re.search(r"encoder", pair.input) for pair in pairs):
         notes.append("The encoder's cache is kept from the first step and never fed back")
     return tuple(notes)

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from vramscope.api import make_plan, open_path
 from vramscope.decode.blocks import UNMAPPED, BlockTables, BlockUse
 from vramscope.errors import InputError, ScenarioError
+from vramscope.graph.model import Limit
 from vramscope.plan.planner import Planner
-from vramscope.plan.pool import BlockPool
+from vramscope.plan.pool import DEFAULT_BLOCK_SIZE, BlockPool, block_pool
 from vramscope.plan.suggest import suggestions
 from vramscope.plan.types import BucketPolicy, ComponentName, Figure, Scenario, VerdictKind
 
@@ -78,6 +79,22 @@ def test_the_last_block_is_told_apart_from_what_is_used(paged: Model) -> None:
     assert "112 of 112 held" in short.component(ComponentName.KV_CACHE).detail
     (note,) = [note for note in short.notes if "full sequences need 15 blocks" in note]
     assert "7 blocks hold 112 tokens" in note
+
+
+def test_a_pool_that_holds_every_full_sequence_exactly_says_nothing(paged: Model) -> None:
+    for blocks, told in ((15, 0), (14, 1)):
+        plan = make_plan(paged, Scenario(3, 8, 65, block_size=16, kv_blocks=blocks))
+        assert len([note for note in plan.notes if "full sequences need" in note]) == told
+
+
+def test_the_models_own_block_size_comes_before_the_usual_one(paged: Model) -> None:
+    contract = paged.contract
+    assert contract is not None
+    own = replace(contract, block_size=Limit(48, "the model's"))
+    unsaid = replace(contract, block_size=None)
+    sizes = [block_pool(item, Scenario(), 100).block_size for item in (own, unsaid)]
+    assert sizes == [48, DEFAULT_BLOCK_SIZE]
+    assert block_pool(own, Scenario(block_size=8), 100) == BlockPool(13, 8, 13)
 
 
 def test_a_pool_that_holds_neither_context_nor_prompts_is_refused_by_name(paged: Model) -> None:

@@ -18,9 +18,13 @@ from vramscope.devices.host import HostDevice
 from vramscope.errors import BindingsChangedError, InputError
 from vramscope.plan.types import BucketPolicy, Scenario
 from vramscope.report.trace import write_trace
+from vramscope.run.audit import graph_decline
+from vramscope.run.capture import CaptureReport, Segment
+from vramscope.run.eager import placed_for
 from vramscope.run.plain import run_plain
 from vramscope.run.session_types import SessionOptions
-from vramscope.run.trace import Span, Tracer
+from vramscope.run.trace import CaptureStatus, Span, Tracer
+from vramscope.run.tracing import verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -187,6 +191,20 @@ def test_where_recording_failed_nodes_that_could_be_captured_have_the_graphs_rea
     assert "no node of the step can be captured" in told
 
 
+def test_a_node_without_a_reason_of_its_own_has_that_of_the_whole_graph() -> None:
+    session = session_of(opened(CLIP))
+    x, y = bound(session, x=(4,), y=(4,)).values()
+    launches = placed_for(session, {}, session.map([x, y]), {}).program.launches
+    whole = graph_decline("a shape moved", "Capture again")
+    for segments in ((), (Segment(0, len(launches), captured=False),)):
+        found = verdicts(CaptureReport(segments, (whole,)), launches)
+        assert found.keys() == {item.step.index for item in launches}
+        assert {(item.status, item.reason) for item in found.values()} == {
+            (CaptureStatus.REJECTED, "<graph>: a shape moved")
+        }
+    assert verdicts(CaptureReport((), ()), launches) == {}
+
+
 def test_control_flow_is_a_host_seam(written: Callable[[Tracer], TraceFile]) -> None:
     tracer = Tracer()
     text = """g (bool c, float[4] x) => (float[4] y) { a = Relu(x)
@@ -331,6 +349,14 @@ def test_a_plain_run_has_its_nodes_and_a_result_whose_extent_is_data(
     assert nodes == {"Relu_a": 24, "NonZero_y": 48}
     assert file.about["device"] == "host"
     assert "true durations" in file.about["times"]
+
+
+def test_a_sequence_has_no_bytes(written: Callable[[Tracer], TraceFile]) -> None:
+    model = opened("g (float[4] x) => (int64 y) { s = SequenceConstruct(x, x) y = SequenceLength(s) }")
+    tracer = Tracer()
+    run_plain(model, make_plan(model, Scenario()), {"x": np.ones(4, np.float32)}, tracer=tracer)
+    told = {item["name"]: item["args"].get("bytes") for item in written(tracer).spans("node")}
+    assert told == {"SequenceConstruct_s": None, "SequenceLength_y": 8}
 
 
 @pytest.mark.parametrize("name", ["trace.txt", "trace", "trace.vramscope.json"])

@@ -11,9 +11,10 @@ from vramscope.messages.planning import AssumptionInfo, PlanInfo, PlanParams, Sc
 from vramscope.messages.reporting import BaselineParams
 from vramscope.plan.rewrites.table import REWRITES
 from vramscope_app.panels.suggestions import advice, first_choices, first_exports, suggestion_tip
-from vramscope_app.rows.exports import ACTIONS, TITLES, export_title
+from vramscope_app.rows.exports import ACTIONS, TITLES, Assumptions, assumptions, export_title
 from vramscope_app.rows.history import History, record
 from vramscope_app.rows.scenario import apply_change, without
+from vramscope_app.state import AppState
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -162,6 +163,15 @@ def test_a_larger_export_says_so_and_an_unknown_total_says_nothing(
         opened.answer("plan", PlanParams(scenario=made.scenario), made)
         assert line.saved.text().endswith(words)
         assert line.saved.isVisible() is bool(words)
+
+
+def test_a_saved_report_tells_what_was_assumed_and_offers_no_way_out(messages: ModuleType) -> None:
+    made = assumed(messages, "kv8", "newer-than-this-window")
+    found = assumptions(AppState(report="/tmp/a.vramscope.json", plan=made))
+    assert [item.title for item in found.items] == ["KV cache in 8 bits", "newer-than-this-window"]
+    assert not found.editable
+    assert not found.comparable
+    assert assumptions(AppState(plan=made)) == Assumptions(), "of an open model the scenario counts"
 
 
 def test_each_click_on_an_assumption_is_an_edit_of_its_own() -> None:

@@ -194,3 +194,21 @@ def test_a_growing_scenario_is_carried_to_a_paged_model_as_a_pool(shared_models:
         wanted = carried(asked)(info)
         assert (wanted.bucket_growing, wanted.block_size) == (growing, 16)
         assert engine.plan(PlanParams(scenario=wanted), Listener()).verdict.needed.bytes
+
+
+def test_the_head_of_a_prompt_is_computed_for_the_last_row_of_each_sequence(
+    decoder: Callable[..., Decoder],
+) -> None:
+    paged = decoder(NAME, RAGGED, block_size=16)
+    paged.prefill(RAGGED)
+    lengths = [len(prompt) for prompt in RAGGED]
+    _, program = paged._stepper.whole_prompts(lengths, 200)
+    heads = [launch.call for launch in program.launches if "lm_head" in launch.step.node.name]
+    assert [call.inputs[0].shape for call in heads] == [(1, 64)] * 3  # type: ignore[union-attr] # arrays
+    parts = decoder(NAME, [PROMPT * 4] * 2, block_size=16, prefill_chunk=16)
+    parts.prefill([PROMPT * 4] * 2)
+    _, part = parts._stepper.prefill(16, 200)
+    assert not any("lm_head" in launch.step.node.name for launch in part.launches)
+    head = parts._stepper.head(part, (15, 31))
+    assert head is not None
+    assert len(head.launches) == 2

@@ -59,11 +59,11 @@ class Prefiller:
             self._run.uploaded(self._stepper.feeds.fill_pass(bindings, part, item.start, kept=1))
             self._runner.run(program, cancel)
         lengths, last = [longest] * len(tokens), steps[-1]
-        head = self._stepper.head(program, last.tokens - 1)
+        rows = tuple(entry * last.width + last.tokens - 1 for entry in range(len(tokens)))
+        head = self._stepper.head(program, rows)
         if head is not None:
             self._runner.run(head, cancel)
         self._run.uploaded(self._stepper.feeds.settle(bindings, np.array(lengths)))
-        rows = [entry * last.width + last.tokens - 1 for entry in range(len(tokens))]
         self._run.logits = self._worker.start(bindings, lengths, rows)
         return len(steps)
 
@@ -81,10 +81,7 @@ class Prefiller:
         self._runner.run(program, cancel)
         if self._contract.paged:
             self._run.uploaded(self._stepper.feeds.settle(bindings, np.array(lengths)))
-            return self._worker.start(bindings, lengths, [int(end) - 1 for end in np.cumsum(lengths)])
-        width = max(lengths)
-        rows = [entry * width + length - 1 for entry, length in enumerate(lengths)]
-        return self._worker.start(bindings, lengths, rows)
+        return self._worker.start(bindings, lengths, self._stepper.last_rows(lengths))
 
     def _gives_all_logits(self, width: int) -> bool:
         bindings, _ = self._stepper.prefill(width, self._run.capacity)

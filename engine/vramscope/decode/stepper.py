@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from vramscope.decode.feeds import Feeds
@@ -53,7 +54,7 @@ class Stepper:
         self._kept: tuple[tuple[int, int], Bound] | None = None
         self._prefills: dict[tuple[int, int], Bound] = {}
         self._prompt: _KeptPrompt | None = None
-        self._head: tuple[BoundProgram, int, BoundProgram] | None = None
+        self._head: tuple[BoundProgram, tuple[int, ...], BoundProgram] | None = None
 
     @property
     def kept(self) -> Bound | None:
@@ -74,18 +75,27 @@ class Stepper:
         key = (width, capacity)
         if key not in self._prefills:
             extents = self._extents(width, 0, capacity)
-            wanted = WantedRows(self._contract.logits, (extents.batch, width))
+            wanted = WantedRows(self._contract.logits, self._rows_of((width,) * extents.batch))
             self._prefills[key] = self.bind(Phase.PREFILL, extents, wanted)
         return self._prefills[key]
 
-    def head(self, program: BoundProgram, row: int) -> BoundProgram | None:
+    def head(self, program: BoundProgram, rows: tuple[int, ...]) -> BoundProgram | None:
         """What makes the logits of one row of each sequence of a pass; None where the pass itself does."""
         if not program.head:
             return None
-        if self._head is None or self._head[0] is not program or self._head[1] != row:
-            rows = (row,) * self._runner.plan.scenario.batch
-            self._head = (program, row, self._runner.bind_head(program, rows))
+        if self._head is None or self._head[0] is not program or self._head[1] != rows:
+            self._head = (program, rows, self._runner.bind_head(program, rows))
         return self._head[2]
+
+    def _rows_of(self, lengths: Sequence[int]) -> tuple[int, ...]:
+        """What rows of tokens a pass has: shorter sequences are padded, or they follow each other."""
+        return (sum(lengths),) if self._contract.paged else (len(lengths), max(lengths))
+
+    def last_rows(self, lengths: Sequence[int]) -> tuple[int, ...]:
+        """The row of each sequence's last token, among all rows of a pass over such prompts."""
+        if self._contract.paged:
+            return tuple(end - 1 for end in accumulate(lengths))
+        return tuple(entry * max(lengths) + length - 1 for entry, length in enumerate(lengths))
 
     def decode(self, position: int, capacity: int) -> Bound:
         """The decode step with ``position`` valid tokens in a cache of ``capacity``."""
@@ -103,8 +113,7 @@ class Stepper:
         kept, key = self._prompt, (capacity, tuple(lengths))
         if kept is None or kept.plan is not plan or (kept.key, kept.slots) != (key, _slots(memory)):
             extents = replace(self._extents(max(lengths), 0, capacity), rows=sum(lengths))
-            rows = tuple(length - 1 for length in lengths)
-            wanted = WantedRows(self._contract.logits, (len(lengths), max(lengths)), rows)
+            wanted = WantedRows(self._contract.logits, self._rows_of(lengths), self.last_rows(lengths))
             bound = self.bind(Phase.PREFILL, extents, wanted)
             kept = self._prompt = _KeptPrompt(key, plan, _slots(memory), bound)
         return kept.bound

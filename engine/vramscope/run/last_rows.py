@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from vramscope.graph.model import ABSENT
 
 if TYPE_CHECKING:
@@ -31,12 +33,12 @@ class WantedRows:
 
     Attributes:
         output: of which only some rows are read; empty: every row of every output is.
-        extent: sequences and positions of the pass.
-        rows: the one of each sequence; empty: a head that is launched by itself says so.
+        extent: rows of the pass: sequences and positions, or tokens where sequences follow each other.
+        rows: the one of each sequence, among all; empty: a head that is launched by itself says so.
     """
 
     output: str = ""
-    extent: tuple[int, int] = (0, 0)
+    extent: tuple[int, ...] = ()
     rows: tuple[int, ...] = ()
 
 
@@ -64,11 +66,7 @@ def cut_to_last_rows(
 
 def head_of_rows(head: tuple[Launch, ...], rows: Sequence[int]) -> tuple[Launch, ...]:
     """The head's launches, each for one row of every sequence."""
-    return tuple(
-        replace(launch, call=_one_row(launch.call, entry, row))
-        for launch in head
-        for entry, row in enumerate(rows)
-    )
+    return tuple(replace(launch, call=_one_row(launch.call, row)) for launch in head for row in rows)
 
 
 def _tail(index: PlanningIndex, launches: tuple[Launch, ...], logits: str) -> set[int]:
@@ -96,13 +94,13 @@ def _readers(launches: tuple[Launch, ...], value: int) -> int:
     return sum(launch.step.inputs.count(value) for launch in launches)
 
 
-def _cuttable(launch: Launch, extent: tuple[int, int]) -> bool:
-    """Whether its first input and its output are [batch, rows, width] in place, the others one row's."""
+def _cuttable(launch: Launch, extent: tuple[int, ...]) -> bool:
+    """Whether its first input and its output are [*extent, width] in place, the others one row's."""
     call = launch.call
     if launch.late_inputs or not launch.resolved or not call.inputs:
         return False
     x, y = _shape(call.inputs[0]), _shape(call.placed[0])
-    if len(x) != 3 or len(y) != 3 or x[:2] != y[:2] or x[:2] != extent:
+    if x[:-1] != extent or y[:-1] != extent:
         return False
     if launch.step.node.operator in _PRODUCTS:
         return launch.step.node.operator != "MatMul" or len(_shape(call.inputs[1])) == 2
@@ -113,11 +111,13 @@ def _shape(value: Tensor | None) -> tuple[int, ...]:
     return () if value is None or isinstance(value, list) else value.shape
 
 
-def _one_row(call: Call, entry: int, row: int) -> Call:
-    """The call on one row of one sequence."""
+def _one_row(call: Call, row: int) -> Call:
+    """The call on one row of all."""
+    extent = _shape(call.inputs[0])[:-1]
+    place = tuple(slice(int(at), int(at) + 1) for at in np.unravel_index(row, extent))
 
     def part(value: Tensor | None) -> Tensor | None:
-        return value[entry : entry + 1, row : row + 1]  # type: ignore[index, call-overload] # an array
+        return value[place]  # type: ignore[index, call-overload] # an array
 
     return replace(
         call, inputs=(part(call.inputs[0]), *call.inputs[1:]), placed=[part(call.placed[0])], memo=None

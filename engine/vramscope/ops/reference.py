@@ -68,11 +68,12 @@ def run_reference(call: Call) -> None:
     """Run the call's node through a one-node model and write its results.
 
     Raises:
-        UnsupportedOperatorError: the evaluator has no implementation of the operator.
+        UnsupportedOperatorError: the evaluator has no implementation of the operator, or the node has
+            bodies, which a model of this node alone would lack.
         VramscopeError: the evaluator failed on these inputs.
     """
     node = call.node
-    if not has_reference(node.domain, node.operator, node.opset):
+    if call.run_body is not None or not has_reference(node.domain, node.operator, node.opset):
         raise unsupported(node)
     evaluator_type = import_module("onnx.reference").ReferenceEvaluator
     model, feed = _model(call)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from vramscope.graph.dtypes import ElementType
     from vramscope.graph.expr import Shape
-    from vramscope.graph.model import AttributeValue, Node
+    from vramscope.graph.model import AttributeValue
     from vramscope.ops.spec import OpSpec
 
 
@@ -206,15 +206,15 @@ def _makers(program: Program) -> Mapping[int, int]:
 def _facts(
     program: Program, specs: Sequence[OpSpec], wanted: Sequence[Sequence[bool]], root_of: Mapping[int, int]
 ) -> tuple[StepFacts, ...]:
-    runners: dict[tuple[str, str, int], str] = {}
+    runners: dict[tuple[str, str, int, bool], str] = {}
     facts: list[StepFacts] = []
     sizes = {root: static_bytes(program.values[root]) for root in _constants(program, root_of)}
     sizes |= {root: source.size for root, source in program.weights.items()}
     for step in program.steps[program.constant_steps :]:
         node = step.node
-        kind = (node.domain, node.operator, node.opset)
+        kind = (node.domain, node.operator, node.opset, bool(step.bodies))
         if kind not in runners:
-            runners[kind] = _runner(node, specs[step.index])
+            runners[kind] = _runner(step, specs[step.index])
         inputs = tuple(value for value in step.inputs if value != ABSENT)
         outputs = tuple(value for value in step.outputs if value != ABSENT)
         asked = zip(step.outputs, wanted[step.index], strict=True)
@@ -224,10 +224,12 @@ def _facts(
     return tuple(facts)
 
 
-def _runner(node: Node, spec: OpSpec) -> str:
+def _runner(step: Step, spec: OpSpec) -> str:
     if spec.kernel is not None:
         return "host"
-    return "reference" if has_reference(node.domain, node.operator, node.opset) else "none"
+    node = step.node
+    known = not step.bodies and has_reference(node.domain, node.operator, node.opset)
+    return "reference" if known else "none"
 
 
 def _scratch(

@@ -22,7 +22,7 @@ from vramscope.plan.types import (
     Refused,
     WorkspacePlan,
 )
-from vramscope.plan.workspace import merge, nested_requirements, requirements
+from vramscope.plan.workspace import constant_requirements, merge, nested_requirements, requirements
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -60,11 +60,12 @@ def phase_owners(
 def phase_workspace(
     index: PlanningIndex, resolver: Resolver, runtime: str = OWN_RUNTIME
 ) -> tuple[WorkspacePlan, dict[int, WorkspaceRequirement]]:
-    """The workspace slots of one phase, bodies' nodes included, and what each main step asked for."""
+    """The workspace slots of one phase, bodies and loading included, and what each main step asked for."""
     needs = requirements(index, resolver, runtime)
     named = [(index.program.steps[step].node.name, need) for step, need in needs.items()]
     nested = nested_requirements(index, resolver, runtime)
     named.extend((name, need) for name, need in nested if not isinstance(need, Refused))
+    named.extend(constant_requirements(index, resolver, runtime))
     return merge(named), needs
 
 

@@ -82,7 +82,16 @@ def requirement(
         if isinstance(shape, Refused):
             return NO_WORKSPACE
         metas.append(TensorMeta(index.program.values[value].dtype, shape.shape))
-    return _ask(estimator, WorkspaceQuery(step.node, tuple(metas), sum(index.wanted[step.index])))
+    return ask(estimator, WorkspaceQuery(step.node, tuple(metas), sum(index.wanted[step.index])))
+
+
+def constant_requirements(
+    index: PlanningIndex, resolver: Resolver, runtime: str = OWN_RUNTIME
+) -> Iterator[tuple[str, WorkspaceRequirement]]:
+    """What each constant step asks for while weights are loaded, in the session's slot."""
+    for step in index.program.steps[: index.program.constant_steps]:
+        if estimator_of(index.specs[step.index], runtime) is not None:
+            yield step.node.name, requirement(index, resolver, step, runtime)
 
 
 def nested_requirements(
@@ -118,10 +127,10 @@ def _nested(
             return Refused(item.name, axis, "", where, step.node.qualified, position, reason)
         metas.append(TensorMeta(item.dtype, answer.shape))
     wanted = sum(value != ABSENT for value in step.outputs)
-    return _ask(estimator, WorkspaceQuery(step.node, tuple(metas), wanted))
+    return ask(estimator, WorkspaceQuery(step.node, tuple(metas), wanted))
 
 
-def _ask(estimator: Workspace, query: WorkspaceQuery) -> WorkspaceRequirement:
+def ask(estimator: Workspace, query: WorkspaceQuery) -> WorkspaceRequirement:
     """The estimator's answer; it takes ranks and types for granted that a damaged file need not have.
 
     Raises:

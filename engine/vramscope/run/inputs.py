@@ -151,8 +151,10 @@ def _declared(value: Value) -> str:
     return f"{value.dtype.name} {shape}"
 
 
-def _check(value: Value, array: Array) -> None:
+def _check(value: Value, array: object) -> None:
     what, shape = f"input {value.name}", value.shape
+    if not isinstance(array, np.ndarray | np.generic):
+        raise BindingError(what, f"an array is needed, given is {type(array).__name__}", "Give an array")
     if array.dtype != numpy_dtype(value.dtype):
         why = f"the graph declares {value.dtype.name}, given is {array.dtype}"
         raise BindingError(what, why, f"Convert it to {numpy_dtype(value.dtype)}")

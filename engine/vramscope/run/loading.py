@@ -5,17 +5,20 @@ They come first, while the rest of the memory is still free, so that loading nee
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from vramscope.graph.dtypes import ElementType
+from vramscope.graph.dtypes import ElementType, from_numpy
 from vramscope.graph.model import ABSENT, Array, Step, Value
 from vramscope.graph.weights import read_weight
 from vramscope.ops.call import Call, Packed, Tensor, compute
+from vramscope.ops.spec import ABSENT_META, NO_WORKSPACE, TensorMeta, WorkspaceQuery
 from vramscope.plan.index import body_captures
 from vramscope.plan.types import ComponentName
 from vramscope.plan.weights import body_weights, read_by_main_steps, resident_roots
+from vramscope.plan.workspace import ask, estimator_of
 from vramscope.run.memory import SessionMemory, stored_tensor
 from vramscope.run.paging import open_window
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
     from vramscope.devices.base import Device
     from vramscope.graph.model import Program, WeightSource
+    from vramscope.ops.spec import OpSpec
     from vramscope.plan.index import PlanningIndex
     from vramscope.plan.types import StreamingPlan
     from vramscope.run.events import CancelCheck, Progress
@@ -162,7 +166,8 @@ def _run_constant(
     spec = index.specs[step.index]
     if _view_of_weights(memory, index, step):
         return
-    outputs = tuple(index.program.values[value].dtype for value in step.outputs if value != ABSENT)
+    values = index.program.values
+    outputs = tuple(ElementType.UNDEFINED if item == ABSENT else values[item].dtype for item in step.outputs)
     call = Call(
         node=step.node,
         inputs=tuple(None if value == ABSENT else memory.weights[value] for value in step.inputs),
@@ -174,10 +179,39 @@ def _run_constant(
         source = cast("Array", call.inputs[0])
         call.placed[0] = source.transpose(step.node.integers("perm") or None)
     else:
-        compute(memory.device.kernel(step.node, spec), call)
+        with np.errstate(all="ignore"), _scratch(memory, spec, call) as call.scratch_bytes:
+            compute(memory.device.kernel(step.node, spec), call)
     for value, result in zip(step.outputs, call.placed, strict=True):
         if value != ABSENT and result is not None:
             memory.weights[value] = _keep(memory, index.program.values[value], result, value in resident)
+
+
+@contextmanager
+def _scratch(memory: SessionMemory, spec: OpSpec, call: Call) -> Iterator[Array | None]:
+    """What a constant step works in, for as long as it runs: the planned slot, which is not reserved yet."""
+    estimator = estimator_of(spec, memory.device.runtime)
+    metas = tuple(ABSENT_META if item is None else _meta(item) for item in call.inputs)
+    need = (
+        NO_WORKSPACE
+        if estimator is None
+        else ask(estimator, WorkspaceQuery(call.node, metas, sum(call.wanted)))
+    )
+    if not need.bytes:
+        yield None
+        return
+    buffer = memory.take(ComponentName.WORKSPACE, need.lifetime.value, need.bytes)
+    try:
+        yield buffer.bytes
+    finally:
+        memory.give(buffer)
+
+
+def _meta(value: Tensor) -> TensorMeta:
+    if isinstance(value, list):
+        return ABSENT_META
+    if isinstance(value, Packed):
+        return TensorMeta(value.dtype, value.shape)
+    return TensorMeta(from_numpy(np.dtype(value.dtype)), tuple(value.shape))
 
 
 def _view_of_weights(memory: SessionMemory, index: PlanningIndex, step: Step) -> bool:

@@ -21,6 +21,7 @@ from vramscope.run.memory import replace_arena
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from vramscope.devices.base import Device
     from vramscope.graph.model import Array, Program
     from vramscope.ops.call import Tensor
     from vramscope.plan.arena import ArenaPlan
@@ -146,10 +147,14 @@ def upload(runner: Runner, placed: Placed, host: Mapping[str, Array]) -> None:
     """Writes the host inputs into their buffers."""
     for binding in placed.bindings:
         array = host.get(binding.input)
-        if array is None:
-            continue
-        raw = pack(array).data.reshape(-1).view(np.uint8) if is_packed(binding.dtype) else array
-        runner.device.upload(binding.array, raw)
+        if array is not None:
+            upload_input(runner.device, binding, array)
+
+
+def upload_input(device: Device, binding: Binding, array: Array) -> None:
+    """Writes one host array into its buffer; types whose elements share bytes are packed."""
+    raw = pack(array).data.reshape(-1).view(np.uint8) if is_packed(binding.dtype) else array
+    device.upload(binding.array, raw)
 
 
 def deliver(runner: Runner, placed: Placed) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack, cast
 import numpy as np
 
 from vramscope.devices.host import HostDevice
+from vramscope.graph.dtypes import ElementType
 from vramscope.plan.extents import planned_scenario
 from vramscope.plan.planner import Planner, available_bytes
 from vramscope.plan.symbols import bind_symbols
@@ -24,7 +25,7 @@ from vramscope.run.events import (
 )
 from vramscope.run.inputs import check_planned, random_inputs, require_tensors
 from vramscope.run.memory_state import MemoryState, memory_state
-from vramscope.run.placing import computed
+from vramscope.run.placing import computed, upload_input
 from vramscope.run.runner import Runner
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from vramscope.devices.base import Device
     from vramscope.devices.governor_types import MemoryGovernor
     from vramscope.devices.ledger import Counters
-    from vramscope.graph.model import Array, Model
+    from vramscope.graph.model import Array, Model, Program
     from vramscope.ops.call import Tensor
     from vramscope.plan.sizes import Resolver
     from vramscope.run.trace import Tracer
@@ -135,6 +136,7 @@ def plain_run(
         bindings = [*_bind_inputs(runner, given), *_bind_outputs(runner, resolver)]
         ready = runner.bind(Phase.SINGLE, bound, bindings)
         ready.spaces.update(_spaces(runner, resolver))
+        ready.values.update(_texts(program, given))
         ledger = runner.device.ledger
         ledger.enter("run")
         before, started = ledger.total.total_count, perf_counter()
@@ -162,16 +164,23 @@ def _taken(runner: Runner, value: Tensor) -> Tensor:
 
 
 def _bind_inputs(runner: Runner, inputs: Mapping[str, Array]) -> list[Binding]:
+    """Every input in its buffer but text, which no device holds."""
     program = runner.planner.model.program
     bindings: list[Binding] = []
     for identity in program.inputs:
         value = program.values[identity]
-        binding = bind(
-            runner.memory.io[value.name], value.dtype, inputs[value.name].shape, input_name=value.name
-        )
-        runner.device.upload(binding.array, inputs[value.name])
+        if value.dtype is ElementType.STRING:
+            continue
+        array = inputs[value.name]
+        binding = bind(runner.memory.io[value.name], value.dtype, array.shape, input_name=value.name)
+        upload_input(runner.device, binding, array)
         bindings.append(binding)
     return bindings
+
+
+def _texts(program: Program, inputs: Mapping[str, Array]) -> dict[int, Tensor]:
+    values = [(item, program.values[item]) for item in program.inputs]
+    return {item: inputs[value.name] for item, value in values if value.dtype is ElementType.STRING}
 
 
 def _bind_outputs(runner: Runner, resolver: Resolver) -> list[Binding]:
@@ -181,7 +190,8 @@ def _bind_outputs(runner: Runner, resolver: Resolver) -> list[Binding]:
     for identity in program.outputs:
         value = program.values[identity]
         shape = resolver.shape(identity)
-        if isinstance(shape, Exact) and not value.is_sequence and computed(program, identity):
+        text = value.dtype is ElementType.STRING
+        if isinstance(shape, Exact) and not value.is_sequence and not text and computed(program, identity):
             bindings.append(
                 bind(runner.memory.io[value.name], value.dtype, shape.shape, output_name=value.name)
             )

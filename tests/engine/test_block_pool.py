@@ -14,10 +14,11 @@ from vramscope.api import make_plan, open_path
 from vramscope.decode.blocks import UNMAPPED, BlockTables, BlockUse
 from vramscope.errors import InputError, ScenarioError
 from vramscope.graph.model import Limit
+from vramscope.plan.options import binding_option
 from vramscope.plan.planner import Planner
 from vramscope.plan.pool import DEFAULT_BLOCK_SIZE, BlockPool, block_pool
 from vramscope.plan.suggest import suggestions
-from vramscope.plan.types import BucketPolicy, ComponentName, Figure, Scenario, VerdictKind
+from vramscope.plan.types import BucketPolicy, ComponentName, Figure, Phase, Scenario, VerdictKind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -211,3 +212,17 @@ def test_blocks_are_never_shared_and_always_enough(
         use = tables.use(position)
         assert use.taken == taken.size
         assert 0 <= use.held - use.used < len(lengths) * size
+
+
+def test_each_axis_of_a_paged_model_names_the_option_that_sets_it(paged: Model) -> None:
+    scenario = Scenario(2, 8, 64, block_size=16)
+    told = {
+        (phase.phase, name): binding_option(paged, scenario, phase.phase, name, extent)
+        for phase in make_plan(paged, scenario).phases
+        for name, extent in phase.symbols.items()
+    }
+    for phase, tokens in ((Phase.PREFILL, "--prompt-tokens"), (Phase.DECODE, "--batch")):
+        assert told[phase, "num_tokens"] == tokens
+        assert told[phase, "num_blocks"] == "--kv-blocks"
+        assert told[phase, "block_size"] == "--block-size"
+        assert told[phase, "batch_size"] == "--batch"

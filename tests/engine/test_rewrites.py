@@ -260,3 +260,22 @@ def test_a_program_with_bodies_keeps_what_they_read(tmp_path: Path) -> None:
         assert [program.values[outer].name for outer in body.captures.values()] == ["a"]
     assert made.weights.bytes == 64 * 2 * 16 + 64 * 2 * 4
     assert "If has bodies" in refusal(planner, "fp16", scenario=scenario).why
+
+
+PRODUCTS = {
+    "MatMul": ("MatMul(x, w)", (288, 48)),
+    "Gemm": ("Gemm(x, w, b)", (288, 48)),
+    "Gemm turned": ("Gemm<transB=1>(x, w, b)", (48, 288)),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_nine_blocks_of_four_bits_take_five_bytes_of_zero_points_a_column(tmp_path: Path, name: str) -> None:
+    """288 rows are nine blocks of 32: 16 bytes of codes and a float scale each; 36 bits of zero points."""
+    product, shape = PRODUCTS[name]
+    weights: Weights = {"w": shape, **({} if name == "MatMul" else {"b": (48,)})}
+    graph = f"g (float[N,288] x) => (float[N,48] y) {{ y = {product} }}"
+    planner, scenario = Planner(opened_bare(tmp_path, graph, weights)), Scenario(maxima={"N": 4})
+    symmetric = 48 * 9 * (16 + 4) + (0 if name == "MatMul" else 48 * 4)
+    found = [as_if(planner, item, scenario=scenario).weights.bytes for item in ("int4", "int4-zero-points")]
+    assert found == [symmetric, symmetric + 48 * 5]

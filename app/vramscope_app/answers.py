@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from vramscope.messages.live import EMPTY_SNAPSHOT
 from vramscope.messages.model import OpenParams
-from vramscope.messages.planning import ExportParams
+from vramscope.messages.planning import DEVICE_CONTEXT, ExportParams
 from vramscope.messages.running import PrefillParams, RunModelParams, TraceParams
 from vramscope_app.rows.history import History
 from vramscope_app.rows.report import read_only, run_of
@@ -65,6 +65,13 @@ def begun(call: Call) -> dict[str, Any]:
     """What a request changes before it is answered: a run begins in its scenario."""
     params = call.params
     return {"ran": params.scenario} if isinstance(params, PrefillParams | RunModelParams) else {}
+
+
+def tells_context(state: AppState) -> bool:
+    """Whether a run has opened a card since the plan was made, so that planning again bounds its context."""
+    planned = state.plan.components if state.plan is not None else []
+    unknown = any(item.name == DEVICE_CONTEXT and item.figure.bytes is None for item in planned)
+    return unknown and any(item.name == DEVICE_CONTEXT for item in state.live.measured)
 
 
 def written(reply: Reply) -> str:

@@ -274,7 +274,8 @@ class Controller(QObject):
             self.written.emit(answers.written(reply))
         if reply.call.method in answers.RUNNING:
             self.client.call("slots")
-        if reply.call.method == "open":
+        opened = reply.call.method == "prefill" and answers.tells_context(self.state)
+        if opened or reply.call.method == "open":
             self._replanner.send()
         elif reply.call.method == "plan":
             self._replanner.settled()

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from vramscope.messages.planning import PlanParams, ScenarioInfo
+from vramscope.messages.planning import DEVICE_CONTEXT, ComponentInfo, PlanParams, ScenarioInfo
+from vramscope.messages.running import PrefillParams
 from vramscope_app.client import Call
 from vramscope_app.replanning import Replanner
+from vramscope_app.state import EMPTY_RUN
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -116,3 +118,25 @@ def test_a_brief_plan_keeps_the_suggestions_in_their_places_but_grey(
     assert not row.isEnabled()
     script.answer("plan", PlanParams(scenario=made.scenario), msgspec.structs.replace(short, ticket=3))
     assert row.isEnabled()
+
+
+def test_a_run_that_opened_a_card_plans_again_for_its_context(
+    script: Script, messages: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script.open()
+    script.plan()
+    asked: list[str] = []
+
+    def call(method: str, *_: object) -> int:
+        asked.append(method)
+        return 0
+
+    monkeypatch.setattr(script.client, "call", call)
+    prefill = PrefillParams(scenario=ScenarioInfo(), tokens=[1])
+    script.answer("prefill", prefill, EMPTY_RUN)
+    assert asked == ["slots"]
+    on_card = messages.snapshot()
+    context = ComponentInfo(name=DEVICE_CONTEXT, figure=messages.exact(500 * messages.MIB), detail="in use")
+    script.client.snapshot.emit(msgspec.structs.replace(on_card, measured=[*on_card.measured, context]))
+    script.answer("prefill", prefill, EMPTY_RUN)
+    assert asked == ["slots", "slots", "plan"]

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtWidgets import QApplication
 
+from vramscope.messages.planning import DEVICE_CONTEXT
 from vramscope_app import export_commands
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.story.conftest import Story
+
+    from vramscope_app.state import AppState
 
 pytestmark = pytest.mark.gpu
 PLANNED = ("weights", "KV cache", "activations", "workspace")
@@ -68,6 +71,25 @@ def test_a_generation_on_the_card_is_captured_replayed_and_meets_its_plan(card: 
     differences = {item.name: item.difference for item in found.components}
     assert {name: differences[name] for name in PLANNED} == dict.fromkeys(PLANNED, 0)
     card.picture("cuda-compared")
+
+
+def test_the_context_is_bounded_as_soon_as_the_card_is_open(card: Story) -> None:
+    assert card.state.plan is not None
+    before = {item.name: item.figure.bytes for item in card.state.plan.components}
+    assert before[DEVICE_CONTEXT] is None
+    card.do("prefill")
+    card.journey.wait("planning again", lambda state: bool(context_of(state)))
+    measured = {item.name: item.figure.bytes for item in card.state.live.measured}
+    taken, most = measured[DEVICE_CONTEXT], context_of(card.state)
+    assert taken is not None
+    assert most is not None
+    assert taken <= most
+    card.picture("cuda-context")
+
+
+def context_of(state: AppState) -> int | None:
+    parts = state.plan.components if state.plan is not None else []
+    return next((item.figure.bytes for item in parts if item.name == DEVICE_CONTEXT), None)
 
 
 def test_a_profile_gives_times_and_shows_which_nodes_are_one_launch(card: Story) -> None:

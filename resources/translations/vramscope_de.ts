@@ -3244,6 +3244,10 @@ Ausgaben: {size}</translation>
             <translation>{name}: {symbolic}, geplant als {shape}</translation>
         </message>
         <message>
+            <source>{needed} needed, {available} available</source>
+            <translation>{needed} nötig, {available} verfügbar</translation>
+        </message>
+        <message>
             <source>{needed} of {available}</source>
             <translation>{needed} von {available}</translation>
         </message>

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from vramscope.messages.live import EMPTY_SNAPSHOT, BlocksInfo
-from vramscope.messages.planning import ScenarioInfo
+from vramscope.messages.planning import BytesFigure, ScenarioInfo
 from vramscope.messages.running import OutputInfo, RunModelInfo
 from vramscope.protocol import ErrorInfo
 from vramscope_app.rows.axes import axis_bars, axis_rows, ticks
@@ -208,7 +208,45 @@ def test_the_verdict_is_words_icon_and_tone(messages: ModuleType) -> None:
     message = verdict_message(AppState(model=messages.model(), plan=messages.plan()))
     assert (message.tone, message.icon) == ("good", "fits")
     assert "≤ 4.00 GiB of 8.00 GiB" in message.body
+    assert message.body.endswith("largest context 65,536 · largest batch 8 · largest part: weights")
     assert verdict_message(AppState()).title == "No model is open"
+
+
+@pytest.mark.parametrize(
+    ("context", "batch", "largest", "rest"),
+    [
+        (100, 1, "; the largest context that fits is 100; ", " · largest batch 1"),
+        (None, 4, "; no context fits at this batch, the largest batch that fits is 4; ", ""),
+        (None, None, "; no context fits; ", ""),
+    ],
+)
+def test_a_short_verdict_says_each_thing_once(
+    messages: ModuleType, context: int | None, batch: int | None, largest: str, rest: str
+) -> None:
+    made = messages.plan()
+    numbers = {"headroom": -(2**30), "available": 3 * 2**30, "blame": "the weights"}
+    verdict = msgspec.structs.replace(
+        made.verdict, kind="does not fit", largest_context=context, largest_batch=batch, **numbers
+    )
+    short = msgspec.structs.replace(made, verdict=verdict)
+    message = verdict_message(AppState(model=messages.model(), plan=short))
+    assert largest + "the weights are to blame" in message.title
+    assert message.body == f"≤ 4.00 GiB needed, 3.00 GiB available{rest}"
+
+
+def test_a_model_without_a_cache_shows_none(messages: ModuleType) -> None:
+    made, measured = messages.plan(), messages.components()
+    none = [
+        msgspec.structs.replace(item, figure=BytesFigure(bytes=0, certainty="exact"))
+        if item.name == "KV cache"
+        else item
+        for item in made.components
+    ]
+    plain = msgspec.structs.replace(made, components=none)
+    assert "KV cache" in [item.name for item in legend(made, none)], "a decoder's cache before its first run"
+    assert "KV cache" not in [item.name for item in legend(plain, none)]
+    assert "KV cache" not in [item.name for item in plan_bar(plain).blocks]
+    assert [item.planned for item in legend(plain, measured) if item.name == "KV cache"] == ["–"]
 
 
 def test_no_death_is_no_message() -> None:

@@ -6,11 +6,20 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+from PySide6.QtCore import QPoint
+from PySide6.QtWidgets import QApplication, QWidget
 
 from vramscope.messages.planning import AssumptionInfo, PlanInfo, PlanParams, ScenarioInfo, SuggestionInfo
 from vramscope.messages.reporting import BaselineParams
 from vramscope.plan.rewrites.table import REWRITES
-from vramscope_app.panels.suggestions import advice, first_choices, first_exports, suggestion_tip
+from vramscope_app.panels.suggestions import (
+    BUTTONS,
+    EXPORTS,
+    advice,
+    first_choices,
+    first_exports,
+    suggestion_tip,
+)
 from vramscope_app.rows.exports import ACTIONS, TITLES, Assumptions, assumptions, export_title
 from vramscope_app.rows.history import History, record
 from vramscope_app.rows.scenario import apply_change, without
@@ -85,6 +94,26 @@ def test_the_advice_says_whether_an_export_is_enough() -> None:
     assert first_choices([rest, HALVE]) == [HALVE]
     assert suggestion_tip(LOGITS).startswith("Plan as if it were exported so")
     assert suggestion_tip(HALVE).startswith("Apply this and plan again")
+
+
+def test_what_makes_it_fit_stands_first(opened: Script, messages: ModuleType) -> None:
+    row = opened.window.overview.remedies
+    enough = msgspec.structs.replace(HALVE, headroom=0)
+    still = msgspec.structs.replace(LOGITS, headroom=-1)
+    for ticket, items, first, second in (
+        (2, (LOGITS, HALVE), row.exports[0], row.buttons[0]),
+        (3, (enough, LOGITS), row.buttons[0], row.exports[0]),
+        (4, (still, HALVE), row.buttons[0], row.exports[0]),
+    ):
+        made = msgspec.structs.replace(short(messages, *items), ticket=ticket)
+        opened.answer("plan", PlanParams(scenario=made.scenario), made)
+        QApplication.processEvents()
+        assert first.mapTo(row, QPoint()).y() < second.mapTo(row, QPoint()).y()
+        reached: list[QWidget | None] = [first]
+        while reached[-1] is not second and len(reached) < BUTTONS + EXPORTS:
+            last = reached[-1]
+            reached.append(last.nextInFocusChain() if last is not None else None)
+        assert reached[-1] is second, "the Tab key goes the same way"
 
 
 def test_every_suggestion_of_the_menu_can_be_chosen(opened: Script, messages: ModuleType) -> None:

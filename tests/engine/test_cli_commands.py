@@ -66,6 +66,20 @@ def test_inspect_says_what_a_model_is(said: Callable[..., str], document: Callab
     assert sum(item["bytes"] for item in found["weights"]) == found["model"]["weights_bytes"]
 
 
+def test_a_model_without_a_cache_shows_none_but_in_the_document(
+    said: Callable[..., str], document: Callable[..., Any], tmp_path: Path
+) -> None:
+    pages = [tmp_path / "plan.html", tmp_path / "plan.md"]
+    words = ("plan", "unbounded-axis", "--max", "passage_count=8", "--card", "3060")
+    text = said(*words, "--export", pages[0], "--export", pages[1])
+    for shown in (text, *(page.read_text(encoding="utf-8") for page in pages)):
+        assert "inputs and outputs" in shown
+        assert "KV cache" not in shown
+        assert "on GeForce RTX 3060 12GB at batch 1" in " ".join(shown.split())
+    components = {item["name"]: item["figure"] for item in document(*words)["plan"]["components"]}
+    assert components["KV cache"] == {"bytes": 0, "certainty": "exact"}
+
+
 def test_plan_prints_the_same_verdict_as_its_document(
     said: Callable[..., str], document: Callable[..., Any]
 ) -> None:

@@ -67,7 +67,8 @@ def test_what_a_verdict_says(tmp_path: Path) -> None:
     card = "RTX 4090"
     for scenario, sentence in (
         (Scenario(), "needs 656 B at batch 1; choose a card to judge it"),
-        (Scenario(card=card), f"fits with 24.0 GiB to spare on {card} at batch 1"),
+        (Scenario(card=card), "fits with 24.0 GiB to spare on GeForce RTX 4090 at batch 1"),
+        (Scenario(card="3060"), "fits with 12.0 GiB to spare on GeForce RTX 3060 12GB at batch 1"),
         (Scenario(card=card, budget=700), "fits with 44 B to spare in 700 B at batch 1"),
         (Scenario(budget=600), "short by 56 B in 600 B at batch 1; node Concat_0 is to blame"),
     ):

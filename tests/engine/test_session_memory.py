@@ -18,6 +18,7 @@ from vramscope.devices.governor_types import KvCache, Tier, Weights, Workspace
 from vramscope.devices.host import HostDevice
 from vramscope.errors import OutOfBudgetError, TierExhaustedError
 from vramscope.plan.types import BucketPolicy, ComponentName, Scenario
+from vramscope.run.admission import admit
 from vramscope.run.session import ProgramSession
 from vramscope.run.session_types import SessionOptions
 
@@ -30,6 +31,7 @@ SAMPLES = Path(__file__).resolve().parents[2] / "resources" / "samples"
 DEVICE = Tier.DEVICE
 PROMPT = [5, 9, 11, 200, 7]
 FIXED = Scenario(prompt=8, context=64)
+LONGER = replace(FIXED, prompt=60)
 GROWING = Scenario(prompt=8, context=600, bucket=BucketPolicy(minimum=256, growing=True))
 FOLDED = """g (float[N,8] x) => (float[N,4] y)
 <float[8,2] a = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16},
@@ -98,9 +100,26 @@ def test_a_decoder_one_byte_over_is_refused_before_anything_is_allocated(tiny: M
     assert (error.requested, error.available) == (need, need - 1)
     assert error.site == "the KV cache"
     largest = make_plan(tiny, replace(FIXED, context=2048, budget=need - 1)).verdict.largest_context
-    assert f"A context of {largest:,}" in error.remedy
+    assert error.remedy.startswith(f"A context of {largest:,} ")
+    assert error.remedy.endswith("would fit; or raise the budget by at least 1 B")
     assert device.ledger.total.total_count == 0
     assert nothing_held(governor, device)
+
+
+def test_where_nothing_fits_the_remedy_is_as_many_bytes_as_are_missing(tiny: Model) -> None:
+    plan = make_plan(tiny, FIXED)
+    with pytest.raises(OutOfBudgetError) as refused:
+        Decoder(tiny, plan, device=HostDevice(), governor=governed(1000)).load()
+    missing = plan.total.known - 1000
+    words = f"Raise the budget by at least {missing:,} B, or export the model smaller"
+    assert refused.value.remedy == words
+    decoder = Decoder(tiny, plan, device=HostDevice(), governor=governed(1000 + missing))
+    decoder.load()
+    with pytest.raises(OutOfBudgetError) as larger:
+        admit(decoder._runner.memory.leases, decoder._runner.planner, make_plan(tiny, LONGER))
+    need = make_plan(tiny, LONGER).total.known
+    assert (larger.value.requested, larger.value.available) == (need, plan.total.known), "its cache is kept"
+    decoder.close()
 
 
 def test_the_device_s_budget_is_the_limit_where_no_governor_is_given(tiny: Model) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, Signal
@@ -81,11 +82,20 @@ def first_exports(suggestions: Sequence[SuggestionInfo]) -> list[SuggestionInfo]
     return (enough or exports)[:EXPORTS]
 
 
+def exports_first(choices: Sequence[SuggestionInfo], exports: Sequence[SuggestionInfo]) -> bool:
+    """Whether only other exports make it fit: they stand above changes after which it is still short."""
+    return not _is_enough(choices) and _is_enough(exports)
+
+
+def _is_enough(items: Sequence[SuggestionInfo]) -> bool:
+    """Whether it fits after the first of them; the engine puts those first that are enough."""
+    first = items[0].headroom if items else None
+    return first is not None and first >= 0
+
+
 def advice(exports: Sequence[SuggestionInfo]) -> str:
     """What stands in front of the exports' buttons: whether the first of them is enough."""
-    first = exports[0].headroom if exports else None
-    fits = first is not None and first >= 0
-    return tr("It fits when exported anew:") if fits else tr("Exported anew:")
+    return tr("It fits when exported anew:") if _is_enough(exports) else tr("Exported anew:")
 
 
 class SuggestionMenu(QToolButton):
@@ -150,7 +160,7 @@ class SuggestionRow(QWidget):
 
     def _lay_out(self) -> None:
         """Changes of the scenario in one line, other exports in the next."""
-        lines = QVBoxLayout(self)
+        lines = self._column = QVBoxLayout(self)
         lines.setContentsMargins(0, 0, 0, 0)
         lines.setSpacing(LINE_SPACING)
         parts = (("suggestion", self._label, self.buttons), ("export", self.advice, self.exports))
@@ -173,8 +183,16 @@ class SuggestionRow(QWidget):
         self._fill(self.exports, [(item, saving_text(item)) for item in exports])
         for line, items in zip(self._lines, (choices, exports), strict=True):
             line.setVisible(bool(items))
+        self._put_first(exports=exports_first(choices, exports))
         self.advice.setText(advice(exports))
         self.setVisible(bool(choices or exports))
+
+    def _put_first(self, *, exports: bool) -> None:
+        """Puts the line of the exports above or below the other, for the eye and for the Tab key."""
+        self._column.insertWidget(0, self._lines[exports])
+        order = [*self.exports, *self.buttons] if exports else [*self.buttons, *self.exports]
+        for before, after in pairwise(order):
+            QWidget.setTabOrder(before, after)
 
     def _fill(self, buttons: Sequence[QPushButton], items: Sequence[tuple[SuggestionInfo, str]]) -> None:
         for button in buttons[len(items) :]:

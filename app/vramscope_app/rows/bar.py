@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vramscope.report.text import shown_components
 from vramscope_app.text import figure_text, figure_tip, short_bytes
 from vramscope_app.translation import tr
 
@@ -61,7 +62,7 @@ def measured_bar(measured: Sequence[ComponentInfo], plan: PlanInfo | None) -> Ba
 
 def _blocks(components: Sequence[ComponentInfo], full: int) -> tuple[Block, ...]:
     blocks, start = [], 0.0
-    for item in components:
+    for item in shown_components(components):
         size = item.figure.bytes
         width = size / full if size and full else 0.0
         blocks.append(Block(item.name, start, width, size is not None, _tip(item)))
@@ -86,11 +87,11 @@ class LegendEntry:
 
 
 def legend(plan: PlanInfo | None, measured: Sequence[ComponentInfo]) -> tuple[LegendEntry, ...]:
-    """Every planned component, and those that were only measured.
+    """Every planned component that the model has, and those that were only measured.
 
     A component outside the allocator has no bytes there: that is not a measurement of 0.
     """
-    planned = plan.components if plan is not None else []
+    planned = shown_components(plan.components) if plan is not None else []
     unmeasured = {item.name for item in planned if item.figure.bytes is None}
     seen: Mapping[str, ComponentInfo] = {
         item.name: item for item in measured if item.figure.bytes or item.name not in unmeasured
@@ -106,7 +107,7 @@ def legend(plan: PlanInfo | None, measured: Sequence[ComponentInfo]) -> tuple[Le
         for item in planned
     ]
     names = {item.name for item in planned}
-    extra = [item for item in measured if item.name not in names]
+    extra = [item for item in shown_components(measured) if item.name not in names]
     return (*entries, *(LegendEntry(i.name, "–", "", figure_text(i.figure), _tip(i)) for i in extra))
 
 

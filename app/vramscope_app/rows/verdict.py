@@ -125,21 +125,20 @@ def blame_text(blame: str) -> str:
 
 
 def _body(plan: PlanInfo) -> str:
+    """What the title leaves out; where it is short the title names the culprit and what would fit."""
     verdict = plan.verdict
+    short = verdict.kind == "does not fit"
     parts = []
     if verdict.available is not None:
-        parts.append(
-            tr(
-                "{needed} of {available}",
-                needed=figure_text(verdict.needed),
-                available=short_bytes(verdict.available),
-            )
-        )
-    if verdict.largest_context is not None:
+        needed, available = figure_text(verdict.needed), short_bytes(verdict.available)
+        whole = marked("{needed} of {available}")
+        words = marked("{needed} needed, {available} available") if short else whole
+        parts.append(tr(words, needed=needed, available=available))
+    if verdict.largest_context is not None and not short:
         parts.append(tr("largest context {largest_context:,}", largest_context=verdict.largest_context))
-    if verdict.largest_batch is not None:
+    if verdict.largest_batch is not None and not (short and not verdict.largest_context):
         parts.append(tr("largest batch {largest_batch:,}", largest_batch=verdict.largest_batch))
-    if verdict.blame:
+    if verdict.blame and not short:
         parts.append(tr("largest part: {blame}", blame=blame_text(verdict.blame)))
     return " · ".join(parts)
 

@@ -11,7 +11,7 @@ from vramscope.cli.exit_codes import ExitCode
 from vramscope.cli.session import check_reports, make_plan, open_model, scenario, write_reports
 from vramscope.plan.types import VerdictKind
 from vramscope.report.rows import bytes_text, live_bytes, workspace_bytes
-from vramscope.report.text import after_text, asked_words, figure_text, range_text
+from vramscope.report.text import after_text, asked_words, figure_text, range_text, shown_components
 from vramscope.server.engine import Engine
 from vramscope.units import format_bytes
 
@@ -89,7 +89,7 @@ def _show_components(out: Console, made: PlanInfo) -> None:
             _bar(item.figure.bytes, whole),
             item.detail,
         )
-        for item in made.components
+        for item in shown_components(made.components)
     ]
     rows.append(("total", figure_text(made.total), made.total.certainty, _bar(made.total.bytes, whole), ""))
     if made.verdict.available is not None:

@@ -7,6 +7,9 @@ import msgspec
 DEVICE_CONTEXT = "device context"
 """The component that lies outside every buffer."""
 
+KV_CACHE = "KV cache"
+"""The component that only a decoder has."""
+
 
 class BytesFigure(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes (None: unknown) and how they are known: exact, bound, growing, measured or unknown."""

@@ -17,7 +17,7 @@ from vramscope.plan.assuming import AssumedModels, assumed_plan
 from vramscope.plan.axes import axis_rows
 from vramscope.plan.binding_rows import STATE_BYTES_PER_SEQUENCE, binding_rows, io_values, output_maker
 from vramscope.plan.bodies import body_notes, body_regions
-from vramscope.plan.cards import find_card
+from vramscope.plan.cards import Card, find_card
 from vramscope.plan.checks import check_scenario, idle_maxima
 from vramscope.plan.components import plan_components, total_of
 from vramscope.plan.extents import (
@@ -102,7 +102,7 @@ class Planner:
         self._weights = StreamedWeights(self.index, plan_weights(self.index))
         self._reuse = ArenaReuse(self.index)
         self._io = io_values(model)
-        self._cards: dict[str, int] = {}
+        self._cards: dict[str, Card] = {}
         self._limits: dict[_LimitKey, int | None] = {}
         self._branching = model.contract is None and depends_on_shapes(model.program)
         self._specialised: dict[tuple[tuple[str, int], ...], Planner] = {}
@@ -114,6 +114,7 @@ class Planner:
         Where shapes decide branches and every extent is given, or the scenario assumes another export, the
         plan is of its own ``specialised`` model.
         """
+        scenario = self.catalogued(scenario)
         if scenario.as_if:
             return assumed_plan(self, self._assumed.under(scenario.as_if), scenario)
         check_scenario(scenario, self.index.mentions.keys())
@@ -127,6 +128,16 @@ class Planner:
         if largest is None:
             return replace(plan, notes=(missing_note(self.model.program, scenario), *plan.notes))
         return self._plan_at(scenario, largest)
+
+    def catalogued(self, scenario: Scenario) -> Scenario:
+        """The scenario with the catalogue's name of the card that it is judged against.
+
+        Raises:
+            ScenarioError: a card that the catalogue does not have.
+        """
+        if scenario.budget is not None or not scenario.card:
+            return scenario
+        return replace(scenario, card=self._card(scenario.card).name)
 
     def under(self, scenario: Scenario) -> Planner:
         """The planner of the model as the scenario assumes it; this one where it assumes nothing.
@@ -260,12 +271,16 @@ class Planner:
         return size
 
     def _available(self, scenario: Scenario) -> int | None:
-        """As :func:`available_bytes`; a card is looked up once."""
+        """As :func:`available_bytes`."""
         if scenario.budget is not None or not scenario.card:
             return available_bytes(scenario)
-        if scenario.card not in self._cards:
-            self._cards[scenario.card] = find_card(scenario.card).memory_bytes
-        return self._cards[scenario.card]
+        return self._card(scenario.card).memory_bytes
+
+    def _card(self, text: str) -> Card:
+        """As :func:`find_card`, looked up once."""
+        if text not in self._cards:
+            self._cards[text] = find_card(text)
+        return self._cards[text]
 
     def _context(self, scenario: Scenario) -> Context | None:
         contract = self.model.contract

@@ -15,6 +15,7 @@ from vramscope.report.text import (
     difference_text,
     figure_text,
     range_text,
+    shown_components,
 )
 from vramscope.units import format_bytes
 
@@ -86,8 +87,8 @@ def _head(model: ModelInfo, info: PlanInfo) -> str:
         f'<p class="verdict {tone}">{escape(info.verdict.sentence)}</p>',
     ]
     lines += [f'<p class="wrap">{escape(words)}</p>' for words in assumed_words(info)]
-    if info.verdict.blame:
-        lines.append(f"<p>{escape(info.verdict.blame)}</p>")
+    if info.verdict.blame not in info.verdict.sentence:
+        lines.append(f"<p>Largest part: {escape(info.verdict.blame)}</p>")
     if info.verdict.largest_context is not None:
         lines.append(f"<p>Largest context at this batch: {info.verdict.largest_context:,} tokens</p>")
     if info.verdict.largest_batch is not None:
@@ -97,7 +98,8 @@ def _head(model: ModelInfo, info: PlanInfo) -> str:
 
 def _components(info: PlanInfo) -> str:
     rows = []
-    for item in info.components:
+    components = shown_components(info.components)
+    for item in components:
         key = f'<span class="key" style="background:{colour_of(item.name)}"></span>{escape(item.name)}'
         rows.append((key, *_escaped(figure_text(item.figure), item.figure.certainty, item.detail)))
     rows.append(_escaped("total", figure_text(info.total), info.total.certainty, ""))
@@ -105,7 +107,7 @@ def _components(info: PlanInfo) -> str:
         name = info.scenario.card or "budget"
         rows.append(_escaped(name, format_bytes(info.verdict.available), "available", ""))
     table = _table(("component", "bytes", "known as", "made of"), rows, numbers=(1,))
-    return f"<h2>Memory</h2>\n{component_bar(info.components, info.verdict.available)}\n{table}"
+    return f"<h2>Memory</h2>\n{component_bar(components, info.verdict.available)}\n{table}"
 
 
 def _suggestions(info: PlanInfo) -> str:
@@ -122,7 +124,7 @@ def _run(run: RunRecord | None) -> str:
         return ""
     peaks = {item.component: item.peak_bytes for item in run.snapshot.counters}
     rows = []
-    for item in run.components:
+    for item in shown_components(run.components):
         peak, planned = peaks.get(item.name), item.figure.bytes
         more = difference_text(None if peak is None or planned is None else peak - planned)
         rows.append(_escaped(item.name, figure_text(item.figure), _bytes(peak), more))

@@ -11,6 +11,7 @@ from vramscope.report.text import (
     difference_text,
     figure_text,
     percent_text,
+    shown_components,
 )
 from vramscope.units import format_bytes
 
@@ -30,7 +31,8 @@ def summary(model: ModelInfo, plan: PlanInfo) -> str:
     verdict = plan.verdict
     asked = ", ".join([*asked_words(model, plan), *([plan.scenario.card] if plan.scenario.card else [])])
     rows = [
-        (item.name, figure_text(item.figure), item.figure.certainty, item.detail) for item in plan.components
+        (item.name, figure_text(item.figure), item.figure.certainty, item.detail)
+        for item in shown_components(plan.components)
     ]
     rows.append(("**total**", f"**{figure_text(plan.total)}**", plan.total.certainty, ""))
     if verdict.available is not None:

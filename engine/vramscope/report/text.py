@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vramscope.messages.planning import ScenarioInfo
+from vramscope.messages.planning import KV_CACHE, ScenarioInfo
 from vramscope.units import format_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from vramscope.messages.live import BlocksInfo
     from vramscope.messages.model import ModelInfo
-    from vramscope.messages.planning import BytesFigure, PlanInfo
+    from vramscope.messages.planning import BytesFigure, ComponentInfo, PlanInfo
 
 PREFIXES = {"bound": "≤ ", "growing": "grows to "}
 """What stands in front of bytes that are the most there may be."""
@@ -53,6 +55,11 @@ def assumed_words(info: PlanInfo) -> list[str]:
     if info.as_it_is is not None:
         found.append(f"The file as it is takes {format_bytes(info.as_it_is)}.")
     return [*found, *(f"How to export it with {item.title}: {item.how}" for item in info.assumes if item.how)]
+
+
+def shown_components(components: Iterable[ComponentInfo]) -> list[ComponentInfo]:
+    """What people are shown: every component but the KV cache of a model that has none."""
+    return [item for item in components if item.name != KV_CACHE or item.figure.bytes != 0]
 
 
 def figure_text(figure: BytesFigure) -> str:

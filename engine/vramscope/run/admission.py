@@ -59,11 +59,12 @@ def admit(leases: SessionLeases, planner: Planner, plan: Plan, kv: int = 0) -> N
     if kv:
         needs[ComponentName.KV_CACHE.value] = kv
     held = leases.total
+    kept = sum(size for purpose, size in leases.sizes.items() if purpose not in needs)
     try:
         leases.pledge(needs)
     except TierExhaustedError as refusal:
         left = leases.governor.available(Tier.DEVICE) or 0
-        raise _refused(leases.session, sum(needs.values()), left + held, planner, plan) from refusal
+        raise _refused(leases.session, sum(needs.values()) + kept, left + held, planner, plan) from refusal
 
 
 def _refused(session: str, needed: int, available: int, planner: Planner, plan: Plan) -> OutOfBudgetError:
@@ -76,11 +77,12 @@ def _refused(session: str, needed: int, available: int, planner: Planner, plan: 
         ("a weight budget of", weights if _can_stream(planner, plan, weights) else None),
     )
     fits = [f"{what} {number:,}" for what, number in sizes if number]
-    remedy = f"{' or '.join(fits)} would fit" if fits else "Nothing of this model fits"
+    more = f"raise the budget by at least {needed - available:,} B"
+    remedy = f"{' or '.join(fits)} would fit; or {more}" if fits else f"{more}, or export the model smaller"
     return OutOfBudgetError(
         what=f"a session of {session}",
         why=f"it needs {needed:,} bytes and {available:,} are left; {blame_words(verdict.blame)}",
-        remedy=f"{remedy[0].upper()}{remedy[1:]}; or raise the budget",
+        remedy=f"{remedy[0].upper()}{remedy[1:]}",
         requested=needed,
         available=available,
         site=verdict.blame,

@@ -200,7 +200,7 @@ class Engine:
         """The newest plan, or one of its own where that is not for this scenario and the device's kernels."""
         from vramscope.server.devices import runtime_of
 
-        wanted = replace(scenario, runtime=runtime_of(device))
+        wanted = self.planner.catalogued(replace(scenario, runtime=runtime_of(device)))
         newest = self._plan is not None and self._plan.scenario == wanted
         plan = self.plan_made if newest else self.planner.plan(wanted)
         return plan.require_runnable().require()

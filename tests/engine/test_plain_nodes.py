@@ -1,4 +1,4 @@
-"""ONNX's own cases of operators as whole models: opened, planned, placed and run; inputs, or weights."""
+"""ONNX's own cases of operators as whole models, run: every second one with inputs, the others as weights."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ ELSEWHERE = re.compile(
 """Cases without one right answer here."""
 UNSUPPORTED = re.compile("flexattention_.*(mod|mask|cap|positional)$")
 """An operator whose bodies nothing runs."""
+SEED = 7
 TOLERANCE = {"bfloat16": 1e-2, "float16": 2e-3}
 
 
@@ -40,9 +41,12 @@ TOLERANCE = {"bfloat16": 1e-2, "float16": 2e-3}
 def cases() -> dict[str, TestCase]:
     from onnx.backend.test.case.node import collect_testcases
 
+    state = np.random.get_state()  # noqa: NPY002 - the collector draws from NumPy's global generator
+    np.random.seed(SEED)  # noqa: NPY002
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found: list[TestCase] = collect_testcases(None)
+    np.random.set_state(state)  # noqa: NPY002
     return {case.name: case for case in found if case.model and not case.name.endswith("_expanded")}
 
 
@@ -115,7 +119,7 @@ def test_whole_models_of_one_operator_give_what_the_standard_says(
 ) -> None:
     told: list[str] = []
     counts = {True: 0, False: 0, None: 0}
-    for case in cases.values():
+    for case in list(cases.values())[weights::2]:
         if ELSEWHERE.search(case.name) or case.model is None:
             continue
         given = inputs_of(case, case.model)
@@ -131,5 +135,5 @@ def test_whole_models_of_one_operator_give_what_the_standard_says(
         if found:
             told.append(f"{case.name}: another result")
     assert not told, told
-    assert counts[False] > 1000
+    assert counts[False] > 500
     assert counts[None] < 40

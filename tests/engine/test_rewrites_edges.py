@@ -111,9 +111,10 @@ def test_a_cache_that_something_else_reads_stays_wide(tmp_path: Path) -> None:
     late = spied(GROUPED, "all = ReduceSum(past_key_0) spy = Cast<to=7>(all)", "logits")
     found = refusal(hand_made(tmp_path, late.replace("int64[R]", "int64[1,1,1,1]")), "kv8")
     assert found.why == "'past_key_0' is read by more than its attention"
-    early = spied(GROUPED, "spy = Shape(past_key_0)", "y, present_key_0, present_value_0")
-    asked = hand_made(tmp_path, early.replace("int64[R]", "int64[4]"))
-    assert as_if(asked, "kv8").kv.bytes == 2 * 2 * 2 * 64 * 4
+    for operator, extent in (("Shape", "[4]"), ("Size", "")):
+        early = spied(GROUPED, f"spy = {operator}(past_key_0)", "y, present_key_0, present_value_0")
+        asked = hand_made(tmp_path, early.replace("int64[R]", f"int64{extent}"))
+        assert as_if(asked, "kv8").kv.bytes == 2 * 2 * 2 * 64 * 4
 
 
 def test_a_present_that_is_not_the_attention_s_own_result_stays_wide(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from written_program import HEADER
 from vramscope.api import Scenario
 from vramscope.graph.dtypes import ElementType
 from vramscope.plan.assuming import _larger
-from vramscope.plan.binding_rows import _row
+from vramscope.plan.binding_rows import _row, binding_rows, io_values, output_maker
 from vramscope.plan.rewrites.table import KNOWN
 from vramscope.plan.rewrites.types import Rewritten
 from vramscope.plan.types import Bounded, Certainty, Exact, Figure
@@ -132,3 +132,21 @@ def test_an_input_or_output_is_as_large_as_in_its_largest_phase(tmp_path: Path) 
     assert figure(small, bound) == figure(bound, small) == ((4,), Figure(16, Certainty.BOUND))
     assert figure(Exact((4,)), bound) == ((4,), Figure(16, Certainty.EXACT)), "reached, so no mere bound"
     assert figure(Exact((0, 4)), Exact((0,))) == ((0, 4), Figure(0, Certainty.EXACT))
+
+
+@pytest.mark.parametrize(
+    ("lines", "largest"),
+    [
+        ("(float[2] x) => (float[6] y, float[2] z) { y = Concat<axis=0>(x, x, x) z = Relu(x) }", "Concat"),
+        ("(float[2] x) => (float[2] y, float[6] z) { y = Relu(x) z = Concat<axis=0>(x, x, x) }", "Concat"),
+        ("(float[6] x) => (float[1] y, float[1] z) { y = ReduceSum(x) z = ReduceMax(x) }", ""),
+    ],
+)
+def test_the_node_of_the_largest_output_is_named(tmp_path: Path, lines: str, largest: str) -> None:
+    planner = planner_of(tmp_path, f"g {lines}")
+    index, model = planner.index, planner.model
+    rows = binding_rows(index, model, io_values(model), planner.plan(Scenario()).phases, Scenario())
+    names = {step.node.operator: step.node.name for step in model.program.steps}
+    assert all(names.values())
+    assert output_maker(index, rows) == names.get(largest, "")
+    assert output_maker(index, ()) == ""

@@ -42,11 +42,11 @@ def cases() -> dict[str, TestCase]:
     from onnx.backend.test.case.node import collect_testcases
 
     state = np.random.get_state()  # noqa: NPY002 - the collector draws from NumPy's global generator
-    np.random.seed(SEED)  # noqa: NPY002
+    np.random.seed(SEED)  # noqa: NPY002 - as above
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found: list[TestCase] = collect_testcases(None)
-    np.random.set_state(state)  # noqa: NPY002
+    np.random.set_state(state)  # noqa: NPY002 - as above
     return {case.name: case for case in found if case.model and not case.name.endswith("_expanded")}
 
 

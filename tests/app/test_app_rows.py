@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from vramscope.messages.live import EMPTY_SNAPSHOT, BlocksInfo
-from vramscope.messages.planning import BytesFigure, ScenarioInfo
+from vramscope.messages.planning import DEVICE_CONTEXT, BytesFigure, ScenarioInfo
 from vramscope.messages.running import OutputInfo, RunModelInfo
 from vramscope.protocol import ErrorInfo
 from vramscope_app.rows.axes import axis_bars, axis_rows, ticks
@@ -36,7 +36,7 @@ from vramscope_app.rows.scenario import (
 )
 from vramscope_app.rows.series import Series
 from vramscope_app.rows.tables import decline_rows, output_rows, problem_rows
-from vramscope_app.rows.verdict import death_message, verdict_message
+from vramscope_app.rows.verdict import death_message, verdict_message, verdict_sentence
 from vramscope_app.state import AppState
 
 if TYPE_CHECKING:
@@ -232,6 +232,19 @@ def test_a_short_verdict_says_each_thing_once(
     message = verdict_message(AppState(model=messages.model(), plan=short))
     assert largest + "the weights are to blame" in message.title
     assert message.body == f"≤ 4.00 GiB needed, 3.00 GiB available{rest}"
+
+
+def test_a_bounded_device_context_stays_out_of_what_is_needed(messages: ModuleType) -> None:
+    plan = messages.plan()
+    verdict = msgspec.structs.replace(plan.verdict, kind="no card or budget given", headroom=None)
+    unbounded = msgspec.structs.replace(plan, verdict=verdict)
+    *parts, context = plan.components
+    assert context.name == DEVICE_CONTEXT
+    figure = messages.bound(600 * messages.MIB)
+    parts.append(msgspec.structs.replace(context, figure=figure))
+    bounded = msgspec.structs.replace(unbounded, components=parts)
+    assert verdict_sentence(bounded) == verdict_sentence(unbounded)
+    assert "3.86 GiB" in verdict_sentence(bounded)
 
 
 def test_a_model_without_a_cache_shows_none(messages: ModuleType) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from vramscope.messages.model import OpenParams
+from vramscope.messages.planning import DEVICE_CONTEXT
 from vramscope_app.text import figure_text, short_bytes
 from vramscope_app.translation import marked, tr
 
@@ -73,7 +74,9 @@ def verdict_sentence(plan: PlanInfo) -> str:
 
 
 def _known(plan: PlanInfo) -> str:
-    return short_bytes(sum(item.figure.bytes or 0 for item in plan.components))
+    """What is known of the total, to which the device context does not belong."""
+    parts = (item.figure.bytes or 0 for item in plan.components if item.name != DEVICE_CONTEXT)
+    return short_bytes(sum(parts))
 
 
 def _where(plan: PlanInfo) -> str:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
 import pytest
 from PySide6.QtCore import QCoreApplication, QSize, Qt
 from PySide6.QtWidgets import QScrollArea, QWidget
-
-from vramscope.messages.planning import PlanParams, SuggestionInfo
-from vramscope_app.panels.flow import LINE_SPACING
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -82,33 +78,6 @@ def test_the_run_panel_of_a_larger_window_needs_no_scrolling(running: Script) ->
     window.resize(1280, 800)
     settle()
     assert _area_of(window.run_panel).verticalScrollBar().maximum() == 0
-
-
-def test_suggestions_keep_to_a_line_each_and_leave_the_rest_to_the_menu(
-    running: Script, messages: ModuleType
-) -> None:
-    window, made = running.window, messages.plan(ticket=2)
-    verdict = msgspec.structs.replace(made.verdict, kind="does not fit", headroom=-(2**30))
-    changes: tuple[dict[str, int | str], ...] = (
-        {"context": 9}, {"batch": 1}, {"prefill_chunk": 256}, {"as_if": "kv8"}, {"as_if": "kv4"},
-    )  # fmt: skip
-    found = [
-        SuggestionInfo(title="A change with a long name", saves=2**20, change=change, headroom=-(2**29))
-        for change in changes
-    ]
-    short = msgspec.structs.replace(made, verdict=verdict, suggestions=found)
-    row, counts = window.overview.remedies, []
-    running.answer("plan", PlanParams(scenario=short.scenario), short)
-    for width in (2400, 1280, 900):
-        window.resize(width, 800)
-        settle()
-        shown = [button for button in row.buttons if button.isVisible()]
-        counts.append(len(shown))
-        assert shown == row.buttons[: len(shown)]
-        assert len({button.y() for button in shown}) == 1
-        assert row.height() <= 2 * shown[0].height() + LINE_SPACING
-    assert counts[0] == len(row.buttons) > counts[-1] >= 1
-    assert len(window.overview.suggestions.menu().actions()) == len(found)
 
 
 def _area_of(part: QWidget) -> QScrollArea:

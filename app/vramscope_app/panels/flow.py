@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 LINE_SPACING = 4
-SHARE, BARS_AND_DOCKS, LEAST = 0.61, 370, 120
+SHARE, BARS_AND_DOCKS, LEAST = 0.57, 370, 120
 """How much of the window's height, without bars and docks, a scrolled part takes at most; never less."""
 CHANGES = (QEvent.Type.Resize, QEvent.Type.LayoutRequest)
 
@@ -172,6 +172,7 @@ class Scrolled(QScrollArea):
     def __init__(self, part: QWidget) -> None:
         super().__init__()
         self._part = part
+        HeightKeeper(part)
         self.setWidget(part)
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -181,7 +182,6 @@ class Scrolled(QScrollArea):
         self.viewport().setAutoFillBackground(False)
         part.setAutoFillBackground(False)
         part.installEventFilter(self)
-        HeightKeeper(part)  # after this one's filter, so that it is asked first and its height is the new one
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
         """The part's new height is this one's."""

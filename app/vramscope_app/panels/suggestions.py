@@ -16,15 +16,11 @@ from vramscope_app.translation import marked, tr
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from PySide6.QtGui import QResizeEvent
-
     from vramscope.messages.planning import SuggestionInfo
     from vramscope_app.look import Look
 
 BUTTONS, EXPORTS = 3, 2
 """Buttons for changes of the scenario, and for other exports."""
-
-BUTTON_SPACING = 6
 
 
 CHANGES = {
@@ -141,10 +137,7 @@ class SuggestionMenu(QToolButton):
 
 
 class SuggestionRow(QWidget):
-    """The first few as buttons, shown where something stands in the way.
-
-    Two lines, whatever the width: the buttons that a line has no room for are left to the menu.
-    """
+    """The first few as buttons, shown where something stands in the way."""
 
     chosen = Signal(object)
     """The change of a suggestion, as a mapping."""
@@ -173,7 +166,7 @@ class SuggestionRow(QWidget):
         parts = (("suggestion", self._label, self.buttons), ("export", self.advice, self.exports))
         for name, label, buttons in parts:
             line = QWidget()
-            layout = FlowLayout(line, spacing=BUTTON_SPACING)
+            layout = FlowLayout(line)
             layout.addWidget(label)
             for place, button in enumerate(buttons):
                 button.setObjectName(f"{name}_{place}")
@@ -186,13 +179,12 @@ class SuggestionRow(QWidget):
         """Shows other suggestions; hides itself when there are none."""
         choices, exports = first_choices(suggestions), first_exports(suggestions)
         self._changes = {}
-        self.advice.setText(advice(exports))
         self._fill(self.buttons, [(item, suggestion_text(item)) for item in choices])
         self._fill(self.exports, [(item, saving_text(item)) for item in exports])
         for line, items in zip(self._lines, (choices, exports), strict=True):
             line.setVisible(bool(items))
-        self._show_what_fits()
         self._put_first(exports=exports_first(choices, exports))
+        self.advice.setText(advice(exports))
         self.setVisible(bool(choices or exports))
 
     def _put_first(self, *, exports: bool) -> None:
@@ -203,25 +195,14 @@ class SuggestionRow(QWidget):
             QWidget.setTabOrder(before, after)
 
     def _fill(self, buttons: Sequence[QPushButton], items: Sequence[tuple[SuggestionInfo, str]]) -> None:
+        for button in buttons[len(items) :]:
+            button.hide()
         for button, (item, text) in zip(buttons, items, strict=False):
             button.setText(text)
             button.setAccessibleName(text)
             button.setToolTip(suggestion_tip(item))
+            button.show()
             self._changes[button] = dict(item.change)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
-        """More or fewer buttons have room in their line now."""
-        super().resizeEvent(event)
-        self._show_what_fits()
-
-    def _show_what_fits(self) -> None:
-        """Of each line the first button, and as many after it as the line holds."""
-        for label, buttons in ((self._label, self.buttons), (self.advice, self.exports)):
-            end = label.sizeHint().width()
-            for button in buttons:
-                end += BUTTON_SPACING + button.sizeHint().width()
-                fits = button is buttons[0] or end <= self.width()
-                button.setVisible(button in self._changes and fits)
 
     def _clicked(self) -> None:
         sender = self.sender()

@@ -6,26 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from small_models import array_of, opened, session_of
+from small_models import array_of, f32
 
 from vramscope.errors import BindingError, VramscopeError
 from vramscope.plan.types import ComponentName
 from vramscope.run.device_binding import BindingTransfers
 
 if TYPE_CHECKING:
-    from vramscope.graph.model import Array
     from vramscope.run.session import ProgramSession
-
-RELU = "g (float[N] x) => (float[N] y) { y = Relu(x) }"
-
-
-@pytest.fixture
-def relu() -> ProgramSession:
-    return session_of(opened(RELU), {"N": 8})
-
-
-def f32(*values: float) -> Array:
-    return np.array(values, np.float32)
 
 
 def test_b01_an_aliased_binding_processes_the_exposed_prefix_in_place(relu: ProgramSession) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from small_models import array_of, opened, session_of
+from small_models import RELU, array_of, opened, session_of
 
 from vramscope.errors import BindingError
 from vramscope.graph.capacity import reads_capacity, tolerates_padding
@@ -14,9 +14,6 @@ from vramscope.graph.model import ABSENT, Node, Step
 
 if TYPE_CHECKING:
     from vramscope.graph.model import Array, Model
-
-RELU = "g (float[N] x) => (float[N] y) { y = Relu(x) }"
-
 
 ATTENTION = """g (float[B,2,S,8] q, float[B,2,S,8] k, float[B,2,S,8] v,
        bool[B,1,S,T] mask, float[B,2,P,8] pk, float[B,2,P,8] pv)

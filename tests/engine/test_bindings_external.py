@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from small_models import opened, session_of
+from small_models import f32, opened, session_of
 
 from vramscope.devices.host import HostDevice
 from vramscope.errors import BindingError, ExternalMemoryError
@@ -19,17 +19,6 @@ from vramscope.run.external import RawMemory
 if TYPE_CHECKING:
     from vramscope.graph.model import Array
     from vramscope.run.session import ProgramSession
-
-RELU = "g (float[N] x) => (float[N] y) { y = Relu(x) }"
-
-
-@pytest.fixture
-def relu() -> ProgramSession:
-    return session_of(opened(RELU), {"N": 8})
-
-
-def f32(*values: float) -> Array:
-    return np.array(values, np.float32)
 
 
 def test_b02_external_memory_is_used_in_place_and_never_freed(relu: ProgramSession) -> None:

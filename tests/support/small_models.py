@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from vramscope.run.device_binding import DeviceIoBinding
     from vramscope.run.session_types import Outputs, SessionOptions
 
+RELU = "g (float[N] x) => (float[N] y) { y = Relu(x) }"
 OPSETS = '["" : 17, "com.microsoft" : 1]'
+
+
+def f32(*values: float) -> Array:
+    """The values as float32."""
+    return np.array(values, np.float32)
 
 
 def opened(text: str, *, opsets: str = OPSETS) -> Model:

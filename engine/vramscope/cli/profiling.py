@@ -20,16 +20,7 @@ SHOWN_NODES = 12
 def show_profile(out: Console, profile: ProfileInfo, document: PlanDocument) -> None:
     """The slowest nodes, the longest first."""
     nodes = slowest(document)
-    rows = [
-        (
-            item.name,
-            item.operator,
-            f"{item.microseconds:,.1f}",
-            f"{100 * item.share:.1f} %",
-            str(item.together) if item.together > 1 else "–",
-        )
-        for item in nodes[:SHOWN_NODES]
-    ]
+    rows = [item.cells for item in nodes[:SHOWN_NODES]]
     took = f"{profile.step_microseconds:,.0f} µs a step over {profile.steps} eager steps"
     title = f"Slowest {len(rows)} of {len(nodes)} timed nodes; {took}"
     screen.table(out, title, ("node", "operator", "µs", "of the step", "nodes fused"), rows, right="234")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -11,11 +12,11 @@ import onnx
 from onnx import helper, numpy_helper
 
 from vramscope.errors import UnsupportedOperatorError
-from vramscope.graph.dtypes import ElementType, from_numpy
+from vramscope.graph.dtypes import ElementType
 from vramscope.graph.model import Node
-from vramscope.ops.call import Call, Packed, compute
+from vramscope.ops.call import Call, compute
 from vramscope.ops.reference import run_reference
-from vramscope.ops.spec import ABSENT_META, TensorMeta, WorkspaceQuery
+from vramscope.ops.spec import TensorMeta, WorkspaceQuery, meta_of
 from vramscope.ops.table import spec_for
 
 if TYPE_CHECKING:
@@ -114,8 +115,5 @@ def _scratch(node: Node, inputs: Sequence[Tensor | None], outputs: int) -> Array
 
 
 def _meta(value: Tensor | None) -> TensorMeta:
-    if isinstance(value, np.ndarray):
-        return TensorMeta(from_numpy(value.dtype), value.shape, constant=value)
-    if isinstance(value, Packed):
-        return TensorMeta(value.dtype, value.shape)
-    return ABSENT_META
+    meta = meta_of(value)
+    return replace(meta, constant=value) if isinstance(value, np.ndarray) else meta

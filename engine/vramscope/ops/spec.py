@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
-from vramscope.graph.dtypes import ElementType
-from vramscope.ops.call import Call
+import numpy as np
+
+from vramscope.graph.dtypes import ElementType, from_numpy
+from vramscope.ops.call import Call, Packed, Tensor
 
 if TYPE_CHECKING:
     from vramscope.graph.model import Array, Node
@@ -58,6 +60,15 @@ class TensorMeta:
 
 
 ABSENT_META = TensorMeta(ElementType.UNDEFINED, (), present=False)
+
+
+def meta_of(value: Tensor | None) -> TensorMeta:
+    """What an estimator is told of a value at hand; a sequence counts as left out."""
+    if value is None or isinstance(value, list):
+        return ABSENT_META
+    if isinstance(value, Packed):
+        return TensorMeta(value.dtype, value.shape)
+    return TensorMeta(from_numpy(np.dtype(value.dtype)), tuple(value.shape))
 
 
 @dataclass(frozen=True, slots=True)

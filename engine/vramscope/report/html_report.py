@@ -144,16 +144,7 @@ def _profile(document: PlanDocument) -> str:
     if document.run is None or document.run.profile is None or not found:
         return ""
     took = document.run.profile
-    rows = [
-        _escaped(
-            item.name,
-            item.operator,
-            f"{item.microseconds:,.1f}",
-            f"{100 * item.share:.1f} %",
-            str(item.together) if item.together > 1 else "–",
-        )
-        for item in found[:SLOWEST]
-    ]
+    rows = [_escaped(*item.cells) for item in found[:SLOWEST]]
     title = (
         f"Slowest {len(rows)} of {len(found):,} timed nodes: {took.step_microseconds:,.0f} µs a step "
         f"over {took.steps:,} eager steps"

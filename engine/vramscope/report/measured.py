@@ -58,6 +58,12 @@ class SlowNode:
     together: int
     """Nodes of its launch; 1 for a node by itself."""
 
+    @property
+    def cells(self) -> tuple[str, str, str, str, str]:
+        """Name, operator, microseconds, share of the step, nodes of the launch."""
+        together = str(self.together) if self.together > 1 else "–"
+        return self.name, self.operator, f"{self.microseconds:,.1f}", f"{100 * self.share:.1f} %", together
+
 
 def slowest(document: PlanDocument) -> list[SlowNode]:
     """The profiled nodes, those that took longest first."""

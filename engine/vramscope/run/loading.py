@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from vramscope.graph.dtypes import ElementType, from_numpy
+from vramscope.graph.dtypes import ElementType
 from vramscope.graph.model import ABSENT, Array, Step, Value
 from vramscope.graph.weights import read_weight
 from vramscope.ops.call import Call, Packed, Tensor, compute
-from vramscope.ops.spec import ABSENT_META, NO_WORKSPACE, TensorMeta, WorkspaceQuery
+from vramscope.ops.spec import NO_WORKSPACE, WorkspaceQuery, meta_of
 from vramscope.plan.index import body_captures
 from vramscope.plan.types import ComponentName
 from vramscope.plan.weights import body_weights, read_by_main_steps, resident_roots
@@ -190,7 +190,7 @@ def _run_constant(
 def _scratch(memory: SessionMemory, spec: OpSpec, call: Call) -> Iterator[Array | None]:
     """What a constant step works in, for as long as it runs: the planned slot, which is not reserved yet."""
     estimator = estimator_of(spec, memory.device.runtime)
-    metas = tuple(ABSENT_META if item is None else _meta(item) for item in call.inputs)
+    metas = tuple(meta_of(item) for item in call.inputs)
     need = (
         NO_WORKSPACE
         if estimator is None
@@ -204,14 +204,6 @@ def _scratch(memory: SessionMemory, spec: OpSpec, call: Call) -> Iterator[Array 
         yield buffer.bytes
     finally:
         memory.give(buffer)
-
-
-def _meta(value: Tensor) -> TensorMeta:
-    if isinstance(value, list):
-        return ABSENT_META
-    if isinstance(value, Packed):
-        return TensorMeta(value.dtype, value.shape)
-    return TensorMeta(from_numpy(np.dtype(value.dtype)), tuple(value.shape))
 
 
 def _view_of_weights(memory: SessionMemory, index: PlanningIndex, step: Step) -> bool:
